@@ -6,6 +6,7 @@ repeated, replaced or added.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from random import Random
 
 from compat.differences import ADMIN_SENT, LEFT_OUT
@@ -65,7 +66,7 @@ def draw_request(rnd: Random, row: Row | None = None, *, may_bend: bool = True, 
             words += _argument(rnd, argument, BY_COMMAND.get(row.name, {}))
     if may_bend and rnd.randrange(ONE_IN_BENT) == 0:
         # An error that repeats the word of a client's ID cannot be the same on both.
-        words = [b"0" if isinstance(word, ClientId) else word for word in bend(rnd, words)]
+        words = [b"0" if isinstance(word, ClientId) else word for word in bend(rnd, words, _own_tokens(row.arguments))]
         if _has_duration(row.arguments):
             words = _without_short_times(words)
     return tuple(words)
@@ -119,8 +120,20 @@ def _pools(argument: Argument) -> tuple[list[Token], list[Token]]:
     return of_type if argument.type == "key" else BY_NAME.get(argument.name, of_type)
 
 
-def bend(rnd: Random, words: list[Token]) -> list[Token]:
-    """The request with one word removed, repeated, replaced or added, after the name of the command."""
+def _own_tokens(arguments: tuple[Argument, ...], *, are_own: bool = False) -> set[bytes]:
+    """The words that begin arguments which Redis does not have."""
+    found: set[bytes] = set()
+    for each in arguments:
+        is_own = are_own or each.is_own
+        if is_own and each.token is not None:
+            found.add(each.token.encode())
+        found |= _own_tokens(each.arguments, are_own=is_own)
+    return found
+
+
+def bend(rnd: Random, words: list[Token], own: Set[bytes] = frozenset()) -> list[Token]:
+    """The request with one word removed, repeated, replaced or added, after the name of the command. `own`: words that
+    are not added, because the command takes them and Redis does not."""
     place = min(rnd.randint(1, 8), len(words))
     kind = rnd.randrange(4)
     if kind == 0 and place < len(words):
@@ -128,7 +141,7 @@ def bend(rnd: Random, words: list[Token]) -> list[Token]:
     if kind == 1 and place < len(words):
         return [*words[:place], words[place], *words[place:]]
     rest = words[place + 1 :] if kind == 2 else words[place:]
-    return [*words[:place], rnd.choice(STRAY_TOKENS), *rest]
+    return [*words[:place], rnd.choice([each for each in STRAY_TOKENS if each not in own]), *rest]
 
 
 def _has_duration(arguments: tuple[Argument, ...]) -> bool:
