@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""CRC-64 "Jones", for installations with a C compiler: `crc64_plain` in C, by tables, eight bytes at a time.
+"""CRC-64 "Jones", for installations with a C compiler: `crc64_plain` in C, by tables, sixteen bytes at a time.
 
 Both modules behave alike and are tested by the same tests; `primitives` imports this one if it was built.
 """
@@ -7,9 +7,9 @@ Both modules behave alike and are tested by the same tests; `primitives` imports
 ctypedef unsigned long long u64
 
 cdef enum:
-    TABLES_COUNT = 8
+    TABLES_COUNT = 16
 
-# The CRC of each byte, followed by 0 to 7 zeros.
+# The CRC of each byte, followed by 0 to 15 zeros.
 cdef u64 tables[TABLES_COUNT][256]
 
 
@@ -30,20 +30,29 @@ cdef void fill_tables() noexcept:
 fill_tables()
 
 
+cdef inline u64 word_at(const unsigned char *at) noexcept nogil:
+    """Eight bytes, little-endian on every machine. Compilers turn this into one load."""
+    return (
+        <u64> at[0] | <u64> at[1] << 8 | <u64> at[2] << 16 | <u64> at[3] << 24
+        | <u64> at[4] << 32 | <u64> at[5] << 40 | <u64> at[6] << 48 | <u64> at[7] << 56
+    )
+
+
+cdef inline u64 crc_of_word(u64 word, int zeros) noexcept nogil:
+    """The CRC of eight bytes that are followed by so many zeros."""
+    return (
+        tables[zeros + 7][word & 0xFF] ^ tables[zeros + 6][word >> 8 & 0xFF] ^ tables[zeros + 5][word >> 16 & 0xFF]
+        ^ tables[zeros + 4][word >> 24 & 0xFF] ^ tables[zeros + 3][word >> 32 & 0xFF]
+        ^ tables[zeros + 2][word >> 40 & 0xFF] ^ tables[zeros + 1][word >> 48 & 0xFF] ^ tables[zeros][word >> 56]
+    )
+
+
 cdef u64 crc_of(const unsigned char *at, Py_ssize_t size, u64 crc) noexcept nogil:
-    while size >= 8:
-        # Little-endian on every machine. Compilers turn this into one load.
-        crc ^= (
-            <u64> at[0] | <u64> at[1] << 8 | <u64> at[2] << 16 | <u64> at[3] << 24
-            | <u64> at[4] << 32 | <u64> at[5] << 40 | <u64> at[6] << 48 | <u64> at[7] << 56
-        )
-        crc = (
-            tables[7][crc & 0xFF] ^ tables[6][crc >> 8 & 0xFF] ^ tables[5][crc >> 16 & 0xFF]
-            ^ tables[4][crc >> 24 & 0xFF] ^ tables[3][crc >> 32 & 0xFF] ^ tables[2][crc >> 40 & 0xFF]
-            ^ tables[1][crc >> 48 & 0xFF] ^ tables[0][crc >> 56]
-        )
-        at += 8
-        size -= 8
+    while size >= 16:
+        # The second half does not wait for the CRC of the bytes before.
+        crc = crc_of_word(crc ^ word_at(at), 8) ^ crc_of_word(word_at(at + 8), 0)
+        at += 16
+        size -= 16
     while size:
         crc = tables[0][(crc ^ at[0]) & 0xFF] ^ crc >> 8
         at += 1
