@@ -34,6 +34,7 @@ __all__ = [
     "parse_ids",
     "parse_range_end",
     "parse_range_start",
+    "read_id",
 ]
 
 # An entry ID packed as `ms << SEQ_BITS | seq`.

@@ -157,16 +157,16 @@ def test_wrong_bytes_under_a_right_checksum_are_refused_or_other_data() -> None:
     """A primary that is wrong can send anything. Nothing but an RdbError ends the load, and what is loaded is whole."""
     content = contents(short_scene().server.store)
     for index in range(len(content)):
-        for change in (0x01, 0x80):
-            wrong = content[:index] + bytes((content[index] ^ change,)) + content[index + 1 :]
-            arrival = new_arrival()
-            arrival.add(reframed(wrong))
-            try:
-                load(arrival)
-            except RdbError:
-                arrival.drop()
-            else:
-                state_of(arrival.store)
+        change = (0x01, 0x80)[index % 2]
+        wrong = content[:index] + bytes((content[index] ^ change,)) + content[index + 1 :]
+        arrival = new_arrival()
+        arrival.add(reframed(wrong))
+        try:
+            load(arrival)
+        except RdbError:
+            arrival.drop()
+        else:
+            state_of(arrival.store)
 
 
 @pytest.mark.parametrize("count", [1 << 40, 1 << 63, (1 << 64) - 1])
