@@ -91,16 +91,16 @@ Percentages are shares of the server's processor time, by `perf record`, in the 
 - *Long streams*: XADD costs the same at 10 M entries as at 10 k, XREADGROUP a tenth more. XACK costs a third more with
   a million pending entries than with a thousand, and three quarters more with Redis, since its memory is in no cache.
 - *Commands that change a client or the server* (SELECT, CLIENT REPLY, AUTH, CONFIG SET, SUBSCRIBE) take two to five
-  times the time of Redis: each goes through all checks, and computes the rights of its client again. So do errors: an
-  exception has a traceback with each compiled function that it passes. INFO, MEMORY STATS and the listings of ACL and
-  CLIENT make their text in Python, in 0.3 ms at most. XACKDEL, XCFGSET, XTRIM with nothing to remove, the summary of
-  XPENDING, and XINFO GROUPS and CONSUMERS take a third to half more.
-- *Scripts* run in Lua through Python, one crossing for each call: five times the time of Redis, and six kilobytes for a
-  script. *CLIENT REPLY SKIP* and *NO-TOUCH* lead to the checks above.
+  times the time of Redis: each goes through all checks, and computes the rights of its client again. Errors take
+  twice the time: each is an exception with a text of its own. INFO, MEMORY STATS and the listings of ACL and
+  CLIENT make their text in Python, in 0.3 ms at most. XCFGSET, XTRIM with nothing to remove, and XINFO GROUPS and
+  CONSUMERS take a fifth to half more.
+- *Scripts* run in Lua through Python, with one crossing for a script and one for each of its calls: four to five times
+  the time of Redis, and six kilobytes for a script. *CLIENT REPLY SKIP* and *NO-TOUCH* lead to the checks above.
 - *Files of many small keys*: short streams are read key by key, in fourteen times the time of Redis. The text form of
   strings takes twice as long to start from.
-- *Growth*: SAVE with 10,000 groups takes sixteen times the time of Redis, XINFO STREAM FULL with 10,000 consumers three
-  times. INFO memory, MEMORY STATS and MEMORY DOCTOR measure up to 32 groups in each call.
+- *Growth*: SAVE with 10,000 groups takes sixteen times the time of Redis. INFO memory, MEMORY STATS and MEMORY
+  DOCTOR measure up to 32 groups in each call.
 - *XADD of 1 KiB* needed more time than Redis in a later run than that of the first table (0.93).
 """
 

@@ -33,6 +33,8 @@ class SumText(bytes):
 
 def spliced(text: bytes, offset: int, piece: bytes) -> bytes:
     """A copy of `text` with `piece` written over it from `offset` on; bytes missing before it become zeros."""
+    if len(text) + len(piece) <= EMBEDDED_SIZE_MAX and offset <= len(text):
+        return EditedText(text[:offset] + piece + text[offset + len(piece) :])
     # Views, so that a long string is copied once.
     view = memoryview(text)
     gap = bytes(max(offset - len(text), 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...protocol.replies import Reply, SimpleString
+from ...protocol.replies import Reply
 from ...store.events import DEL
 from ...store.stream import Stream
 from ...store.value import Value
@@ -20,6 +20,10 @@ def type_name(value: Value | None) -> bytes:
     if value is None:
         return b"none"
     return b"stream" if type(value) is Stream else b"string"
+
+
+# The replies of TYPE, encoded.
+TYPE_REPLIES: Final = {name: (b"+%b\r\n" % name,) for name in (b"none", b"stream", b"string")}
 
 
 def _remove_keys(context: Context, argv: list[bytes]) -> int:
@@ -106,4 +110,4 @@ def touch(context: Context, argv: list[bytes]) -> Reply:
 )
 def type_(context: Context, argv: list[bytes]) -> Reply:
     """TYPE key. Returns `stream`, `string` or `none`. Source: Redis 1.0."""
-    return SimpleString(type_name(context.db.read(argv[1], context.now_ms)))
+    return TYPE_REPLIES[type_name(context.db.read(argv[1], context.now_ms))]

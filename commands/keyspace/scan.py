@@ -96,7 +96,7 @@ def randomkey(context: Context, argv: list[bytes]) -> Reply:
     db = context.db
     tries_count = 0
     while db.keys:
-        for key in db.neighbours(random.randrange(len(db.keys))):
+        for key in db.neighbours(int(random.random() * len(db.keys))):
             if db.get(key, context.now_ms) is not None:
                 return key
             tries_count += 1

@@ -42,7 +42,7 @@ def render(server: Source, sections: Iterable[bytes]) -> bytes:
         name = section.decode("utf-8", "replace")
         wanted.update({"default": DEFAULT, "all": ALL, "everything": ALL}.get(name, {name}))
     texts = [
-        f"# {title}\r\n" + "".join(f"{field}:{value}\r\n" for field, value in fields(server))
+        f"# {title}\r\n" + "".join([f"{field}:{value}\r\n" for field, value in fields(server)])
         for title, fields in SECTIONS.items()
         if title.lower() in wanted
     ]
