@@ -181,15 +181,19 @@ def _find_sources(context: Context, request: ReadRequest) -> list[GroupSource]:
 
 
 def _wake_in_ms(request: ReadRequest, sources: list[GroupSource], now_ms: int) -> int | None:
-    """Returns the ms until a pending entry may be idle enough for CLAIM; None without CLAIM."""
+    """Returns the ms until a pending entry may be idle enough for CLAIM to take it, or to make it a dead letter; None
+    without CLAIM.
+    """
     if request.claim_idle_ms is None:
         return None
     oldest_ms = now_ms
     for source in sources:
         pending = source.group.pending
         for entry_id, delivery in pending.walk_claimable():
-            is_spent = pending.rules is not None and pending.rules.policy.is_spent(delivery.count)
-            if not is_spent and source.stream.log.still_has(entry_id):
+            rules = pending.rules
+            # A dead letter that could not be moved is tried again by a visit of the group.
+            is_stuck = rules is not None and rules.policy.is_spent(delivery.count) and not rules.may_bury(now_ms)
+            if not is_stuck and source.stream.log.still_has(entry_id):
                 oldest_ms = min(oldest_ms, delivery.time_ms)
                 break
     return oldest_ms - now_ms + request.claim_idle_ms

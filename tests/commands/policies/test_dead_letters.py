@@ -59,6 +59,17 @@ def test_commands_that_would_hand_it_over_do_not(line: str, settings: str) -> No
     scene.check()
 
 
+def test_waiting_read_makes_a_dead_letter_of_an_entry_when_it_is_idle_enough_to_be_claimed() -> None:
+    scene = Scene("MAX-DELIVERIES 1 DEADLETTER dead", count=1)
+    scene.read(scene.alice, "alice")
+    scene.rig.pass_time(400)
+    assert scene.bob.call("XREADGROUP GROUP g bob BLOCK 0 CLAIM 1000 STREAMS s >") == b""
+    scene.rig.pass_time(599)
+    assert scene.alice.call("XLEN dead") == b":0\r\n"
+    scene.rig.pass_time(2)  # waits end after their millisecond
+    assert scene.alice.call("XLEN dead") == b":1\r\n"
+
+
 @pytest.mark.parametrize("line", ["XCLAIM s g carol 0 1-0 JUSTID", "XCLAIM s g carol 0 1-0 RETRYCOUNT 0"])
 def test_claims_that_are_no_delivery_are_as_in_redis(line: str) -> None:
     scene = Scene("MAX-DELIVERIES 1 DEADLETTER dead", count=1)
