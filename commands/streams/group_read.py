@@ -222,7 +222,6 @@ class _GroupRead:
             room = Room(rules, consumer, is_bounded=not self.request.no_ack)
         claims = [] if source.after is not None else self._claimable(source, consumer, room)
         has_new = source.after is None and len(stream) > 0 and stream.log.last_id > group.last_id
-        new_max = UNLIMITED if room is None else room.new_max
         is_created = consumer is None
         if consumer is None:
             consumer = group.add_consumer(self.request.consumer, now_ms)
@@ -236,8 +235,8 @@ class _GroupRead:
             # As in Redis, no stream after a history read is claimed from.
             self.claim_idle_ms = None
             self._read_history(source, consumer, source.after, log)
-        elif claims or (has_new and new_max):
-            self._deliver(source, consumer, claims, new_max, log)
+        elif claims or (has_new and self._new_max(group, consumer, room)):
+            self._deliver(source, consumer, claims, room, log)
         log.flush()
         if rules is not None and rules.policy.is_bounded and room is not None and room.frees_others:
             self.context.db.signal_ready(source.key)
@@ -275,19 +274,30 @@ class _GroupRead:
             bury_spent(context, source.key, stream, group)
         return claims
 
+    def _new_max(self, group: Group, consumer: Consumer, room: Room | None) -> int:
+        """How many new entries may be given now. CLAIM takes what is idle, and leaves less room for new entries."""
+        rules = group.pending.rules
+        if room is None or rules is None:
+            return UNLIMITED
+        if self.claim_idle_ms is None or self.request.no_ack:
+            return room.new_max
+        return max(rules.room_for_new(consumer), 0)
+
     def _deliver(
-        self, source: GroupSource, consumer: Consumer, claims: list[Claim], new_max: int, log: ClaimLog
+        self, source: GroupSource, consumer: Consumer, claims: list[Claim], room: Room | None, log: ClaimLog
     ) -> None:
-        """Adds claimed entries to the reply, then new ones, up to the limits of the request and to `new_max`."""
+        """Adds claimed entries to the reply, then new ones, up to the limits of the request and of the group."""
         stream, group = source.stream, source.group
         budget, count = self.budget, self.budget.stream_count()
         budget.open_stream(source.key)
         claiming, skipping, may_skip = self.claim_idle_ms is not None, None, _may_skip(stream, group)
         if not (claims or claiming or budget.is_limited_by_size or may_skip):
+            new_max = self._new_max(group, consumer, room)
             most = count if new_max == UNLIMITED else new_max if count < 0 else min(count, new_max)
             ids, pieces = stream.log.read_with_ids(id_after(group.last_id), ID_MAX, most)
         else:
             taken = self._claim(source, consumer, claims, log)
+            new_max = self._new_max(group, consumer, room)
             left = min(new_max, UNLIMITED if count < 0 else count - len(taken))
             skipping = Skipping(self.context, source.key, stream, group)
             entries = skipping.deliverable(

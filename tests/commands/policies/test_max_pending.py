@@ -43,6 +43,19 @@ def test_release_makes_room() -> None:
     assert ids(scene.bob.output()) == [b"1-0"]
 
 
+def test_read_that_claims_is_given_new_entries_only_where_there_is_room_after_its_claims() -> None:
+    scene = Scene("MAX-PENDING 3", count=5)
+    assert scene.read(scene.alice, "alice", "COUNT 2") == [b"1-0", b"2-0"]
+    assert scene.read(scene.bob, "bob", "CLAIM 0") == [b"1-0", b"2-0", b"3-0"]
+    assert scene.read(scene.bob, "bob", "CLAIM 1000") == []
+
+
+def test_dead_letters_that_a_read_makes_leave_room_for_new_entries() -> None:
+    scene = Scene("MAX-PENDING 1 MAX-DELIVERIES 1 DEADLETTER dead")
+    assert scene.read(scene.alice, "alice") == [b"1-0"]
+    assert scene.read(scene.alice, "alice", "CLAIM 0") == [b"2-0"]
+
+
 def test_read_without_acknowledgement_needs_no_room() -> None:
     scene = Scene("MAX-PENDING 1", count=3)
     assert scene.read(scene.alice, "alice", "NOACK") == [b"1-0", b"2-0", b"3-0"]
