@@ -90,6 +90,13 @@ class Database(Observed):
             raise WrongType
         return stream
 
+    def apply_policy_soon(self, key: bytes, stream: Stream) -> None:
+        """Apply the policy of the stream at `key` at the end of the turn, if there is one. `get_stream` and
+        `read_stream` do this themselves.
+        """
+        if stream.policy is not None:
+            self.used_governed[self.index, key] = None
+
     def use(self, key: bytes, now_ms: int) -> None:
         """Record the time of use of the stream at `key`, if there is one. `get_stream` and `read_stream` do this
         themselves."""

@@ -54,6 +54,7 @@ class Claiming:
         # The connection that guards the run, if the group has GUARD.
         self._run_holder = NO_HOLDER
         self.stream = stream
+        context.db.apply_policy_soon(key, stream)
         self.group = group
         self.just_ids = just_ids
         self.time_ms = context.now_ms

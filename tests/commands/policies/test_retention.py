@@ -437,6 +437,14 @@ def test_a_visit_ends_with_its_time_and_the_next_one_continues(rig: Rig, caller:
     rig.dispatcher.units.log_own()
 
 
+def test_claim_that_drops_deleted_entries_frees_those_after_them(rig: Rig, caller: Caller) -> None:
+    for line in ("XAUTOCLAIM s g b 0 0 COUNT 1", "XCLAIM s g b 0 2-0"):
+        call(caller, "XCFGSET s RETAIN-ACKED no", "XACK s g 1-0 3-0 4-0", "XDEL s 2-0")
+        assert ids(rig) in ([3, 4, 5, 6], [5, 6])
+        call(caller, line)
+        assert ids(rig) == [5, 6]
+
+
 # -- options -----------------------------------------------------------------------------------------
 
 VALUES = {StreamKind.FLAG: ("no",), StreamKind.TIME: ("1", "5000"), StreamKind.LIMIT: ("1", "5000", "77 FORCE")}
