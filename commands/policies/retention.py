@@ -74,6 +74,7 @@ class Retention:
             self._keys = [(db, key) for db in self._context.store.databases if db.governed for key in db.governed]
         while self._keys and not is_over():
             for db, key in self._keys[-STREAM_COUNT_AT_ONCE:]:
+                _note_groups(db.governed.get(key), now_ms)
                 if self._apply(db, key, now_ms) >= REMOVED_COUNT_MAX:
                     self._context.store.used_governed[db.index, key] = None
             del self._keys[-STREAM_COUNT_AT_ONCE:]
@@ -172,6 +173,15 @@ class Retention:
         if now_ms - used_ms < policy.ignored_idle_ms:
             return True
         return any(now_ms - consumer.seen_ms < policy.ignored_idle_ms for consumer in group.consumers.values())
+
+
+def _note_groups(stream: Stream | None, now_ms: int) -> None:
+    """The time of groups that may be idle too long begins, also of those that are not asked since another one keeps the
+    first entry.
+    """
+    if stream is not None and stream.policy is not None and stream.policy.ignored_idle_ms:
+        for group in stream.groups.values():
+            stream.policy.looked_at_ms.setdefault(group, now_ms)
 
 
 def _limits_of(stream: Stream, policy: StreamPolicy, now_ms: int) -> tuple[StreamID, StreamID]:

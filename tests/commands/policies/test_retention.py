@@ -445,6 +445,16 @@ def test_claim_that_drops_deleted_entries_frees_those_after_them(rig: Rig, calle
         assert ids(rig) == [5, 6]
 
 
+def test_time_of_an_idle_group_passes_while_another_one_keeps_the_first_entry(rig: Rig, caller: Caller) -> None:
+    call(caller, "XGROUP CREATE s idle 0", "XCFGSET s RETAIN-ACKED no IGNORE-GROUPS-IDLE 5000")
+    for _ in range(6):
+        rig.clock.advance(1000)
+        call(caller, "XREADGROUP GROUP g a COUNT 1 CLAIM 0 STREAMS s >")
+        visit(rig)
+    call(caller, "XACK s g 1-0 2-0 3-0 4-0")
+    assert ids(rig) == [5, 6]
+
+
 # -- options -----------------------------------------------------------------------------------------
 
 VALUES = {StreamKind.FLAG: ("no",), StreamKind.TIME: ("1", "5000"), StreamKind.LIMIT: ("1", "5000", "77 FORCE")}
