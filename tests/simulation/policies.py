@@ -9,7 +9,7 @@ Every reply, and the state after every step and at every moment at which somethi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -26,7 +26,7 @@ from simulation.policy_invariants import (
     words_of_dead_letters,
 )
 from simulation.policy_model import PolicyModel, PolicyState
-from simulation.policy_parts import UNORDERED, PolicyWait, Settings, field_of
+from simulation.policy_parts import UNORDERED, Given, PolicyWait, Settings, field_of
 from simulation.server_run import CRASH_SHARE, ServerRun, Violation, id_words
 from support.crash_world import Peer
 
@@ -60,12 +60,6 @@ class PolicySimulation(ServerRun[PolicyState]):
         # Readers that must have been served when the server has run.
         self._served: list[tuple[Peer, bytes, Wait, list[Entry]]] = []
         super().__init__(seed, policy, PolicyState({key: PolicyModel() for key in KEYS}), crash_share=crash_share)
-
-    def run_steps(self, count: int) -> None:
-        """Run for so many steps. Raises Violation."""
-        for _ in range(count):
-            self.turn()
-        self.check(is_whole=True)
 
     # -- frame -----------------------------------------------------------------------------------
 
@@ -199,7 +193,7 @@ class PolicySimulation(ServerRun[PolicyState]):
             of_consumers: list[Callable[[bytes, Peer], None]] = [
                 self._read, self._read, self._read, self._wait, self._wait, self._wait, self._acknowledge,
                 self._release, self._release, self._claim, self._claim_with_options, self._claim_all,
-                self._read_history, self._delete_consumer,
+                self._read_history, self._read_claiming, self._delete_consumer,
             ]  # fmt: skip
             if consumer != SLOW:
                 of_consumers += [self._acknowledge] * 3
@@ -332,6 +326,18 @@ class PolicySimulation(ServerRun[PolicyState]):
         line = b"XREADGROUP GROUP %b %b COUNT %d %bSTREAMS %b >" % (name, consumer, count, option, key)
         self._do(peer, line, [[key, entry_rows(entries)]] if entries else None)
         self.counts["read"] += len(entries)
+
+    def _read_claiming(self, consumer: bytes, peer: Peer) -> None:
+        key, name, group = self._some_group(consumer, peer)
+        if group.settings == Settings():
+            self._adopt_order(key, group)  # delays that have ended may be forgotten
+        count, idle_ms = self.rnd.randrange(1, 5), self._idle_ms(group, list(group.pending))
+        before = len(group.stream.dead)
+        entries = group.read_claiming(consumer, idle_ms, count, self.clock())
+        self.counts["dead letters by claim"] += len(group.stream.dead) - before
+        self.counts["claims of reads"] += sum(self.clock() > each[2] for each in entries if len(each) > 2)
+        line = b"XREADGROUP GROUP %b %b COUNT %d CLAIM %d STREAMS %b >" % (name, consumer, count, idle_ms, key)
+        self._do(peer, line, [[key, entry_rows(entries)]] if entries else None)
 
     def _wait(self, consumer: bytes, peer: Peer) -> None:
         key, name, group = self._some_group(consumer, peer)
@@ -490,6 +496,6 @@ class PolicySimulation(ServerRun[PolicyState]):
         return wrong
 
 
-def entry_rows(entries: list[Entry]) -> list[list[Any]]:
+def entry_rows(entries: Sequence[Given]) -> list[list[Any]]:
     """The reply with these entries."""
-    return [[format_id(entry_id), [field_of(value), value]] for entry_id, value in entries]
+    return [[format_id(entry_id), [field_of(value), value], *rest] for entry_id, value, *rest in entries]

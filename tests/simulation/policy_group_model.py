@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simulation.model import COUNT_MAX, ClaimOptions, Entry, GroupModel
-from simulation.policy_parts import PARKED_MAX, DeadLetter, PolicyPending, Settings, step_of
+from simulation.policy_parts import PARKED_MAX, DeadLetter, Given, PolicyPending, Settings, step_of
 from simulation.presence_model import Presence
 from support.turns import waiting_entries
 
 if TYPE_CHECKING:
     from simulation.policy_model import PolicyModel
+
+# More entries than there are.
+UNLIMITED = 10**9
 
 
 @dataclass
@@ -94,13 +97,7 @@ class PolicyGroup(GroupModel):
     def read(self, consumer: bytes, count: int, now_ms: int, *, no_ack: bool = False) -> list[Entry]:
         """XREADGROUP ... STREAMS key >."""
         self._use(consumer, now_ms)
-        owned = [each for each in self.pending.values() if each.consumer is not None]
-        settings = self.settings
-        left = group_left = 10**9
-        if settings.pending_max and not no_ack:
-            left = settings.pending_max - sum(each.consumer == consumer for each in owned)
-        if settings.group_pending_max and not no_ack:
-            group_left = settings.group_pending_max - len(owned)
+        left, group_left = (UNLIMITED, UNLIMITED) if no_ack else self._room(consumer)
         given: list[Entry] = []
         is_over = False
         while not is_over:
@@ -126,6 +123,47 @@ class PolicyGroup(GroupModel):
                 self.acknowledge([entry_id])
         room = max(min(left, group_left), 0)
         return given + self._read_new(consumer, min(room, count - len(given)), now_ms, no_ack=no_ack)
+
+    def read_claiming(self, consumer: bytes, idle_ms_min: int, count: int, now_ms: int) -> list[Given]:
+        """XREADGROUP ... CLAIM ... STREAMS key >. Claims need no room, and leave less of it for new entries."""
+        self._use(consumer, now_ms)
+        given: list[Given] = []
+        spent = []
+        for entry_id in self._claimable(idle_ms_min, now_ms):
+            delivery, value = self.pending[entry_id], self.stream.entries.get(entry_id)
+            if len(given) == count:
+                break
+            if self.is_spent(entry_id):
+                spent.append(entry_id)
+            elif value is not None:
+                given.append((entry_id, value, now_ms - delivery.time_ms, delivery.count))
+        for entry_id in spent if self.settings.has_dead_letters else ():
+            if entry_id not in self.stream.entries:
+                self.met[entry_id] = self.pending[entry_id]
+            self.bury(entry_id, now_ms)
+        for entry_id, *_ in given:
+            self._own(entry_id, consumer, now_ms)
+        room = max(min(self._room(consumer)), 0)
+        new = self._read_new(consumer, min(room, count - len(given)), now_ms, no_ack=False)
+        return given + [(entry_id, value, 0, 0) for entry_id, value in new]
+
+    def _claimable(self, idle_ms_min: int, now_ms: int) -> list[int]:
+        """Pending IDs that have been idle so long: released ones in the order of release, then owned ones by time."""
+        released = [each for each in self.by_release() if not self.is_waiting(each, now_ms) and not self.is_spent(each)]
+        idle = []
+        for entry_id, delivery in self.pending.items():
+            is_idle = delivery.consumer is not None and now_ms - delivery.time_ms >= idle_ms_min
+            if is_idle and not self.is_guarded(entry_id):
+                idle.append((delivery.time_ms, delivery.rank, entry_id))
+        return sorted(released, key=lambda each: self.pending[each].is_new) + [each[-1] for each in sorted(idle)]
+
+    def _room(self, consumer: bytes) -> tuple[int, int]:
+        """How many more entries a consumer may have, and the group."""
+        owned = [each for each in self.pending.values() if each.consumer is not None]
+        own_count = sum(each.consumer == consumer for each in owned)
+        settings = self.settings
+        left = settings.pending_max - own_count if settings.pending_max else UNLIMITED
+        return left, settings.group_pending_max - len(owned) if settings.group_pending_max else UNLIMITED
 
     def _read_new(self, consumer: bytes, count: int, now_ms: int, *, no_ack: bool) -> list[Entry]:
         given: list[Entry] = []
@@ -446,13 +484,14 @@ class PolicyGroup(GroupModel):
     def delete_consumer(self, consumer: bytes, now_ms: int, *, releases: bool) -> int:
         """XGROUP DELCONSUMER, with RELEASE if `releases`. Returns how many entries the consumer had."""
         self.recall_met()
+        ordered = self.stream.ordered
         owned = sorted(each for each, delivery in self.pending.items() if delivery.consumer == consumer)
         for entry_id in owned:
             if releases or self.settings.releases_on_deletion:
                 self._release(entry_id, self.pending[entry_id].count, now_ms, 0)
             else:
                 self.drop(entry_id)
-        self.follow_turns([each for each in owned if each not in self.pending])
+        self.follow_turns([each for each in owned if each not in self.pending and each in ordered])
         self.consumers.discard(consumer)
         self.presence.forget(consumer)
         return len(owned)

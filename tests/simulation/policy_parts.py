@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulation.model import Pending, Wait
+from simulation.model import Entry, Pending, Wait
+
+# What a read is given: entries, and with CLAIM also their idle times (ms) and delivery counts before.
+Given = Entry | tuple[int, bytes, int, int]
 
 # Values that begin so are of another field than that of ORDER-BY.
 UNORDERED = b"-"

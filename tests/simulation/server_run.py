@@ -201,6 +201,12 @@ class ServerRun(Generic[StateT]):
             self.turn()
         self.check(is_whole=True)
 
+    def run_steps(self, count: int) -> None:
+        """Run for so many steps. Raises Violation."""
+        for _ in range(count):
+            self.turn()
+        self.check(is_whole=True)
+
     def turn(self) -> None:
         """One action of one client, or a crash. Then some time passes."""
         rnd = self.rnd

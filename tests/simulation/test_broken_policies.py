@@ -13,13 +13,16 @@ from headrace.commands.policies.redelivery import Room
 from headrace.commands.streams import group as xgroup
 from headrace.commands.streams import redrive
 from headrace.commands.streams import release as xnack
+from headrace.commands.streams.group_read import _GroupRead
+from headrace.commands.streams.read_request import ReadRequest
 from headrace.persistence.grammar.streams import pack_acknowledged
 from headrace.store.ids import parse_id
+from headrace.store.pending import PendingEntries
 from headrace.store.policies.absences import Absences
 from headrace.store.policies.agenda import NEVER_MS, Agenda, Step
 from headrace.store.policies.group_policy import GroupPolicy
 from headrace.store.policies.ordering import Ordering
-from headrace.store.policies.rules import PendingRules
+from headrace.store.policies.rules import UNLIMITED, PendingRules
 from headrace.store.stream import Stream
 from simulation.policies import PolicySimulation
 from simulation.policy_invariants import DEAD_KEY
@@ -219,6 +222,25 @@ def redrive_those_of_other_groups(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def claim_by_reads_a_millisecond_early(patch: pytest.MonkeyPatch) -> None:
+    init = _GroupRead.__init__
+
+    def early(self: _GroupRead, context: Context, request: ReadRequest) -> None:
+        init(self, context, request)
+        if self.claim_idle_ms:
+            self.claim_idle_ms -= 1
+
+    patch.setattr(_GroupRead, "__init__", early)
+
+
+def claim_by_reads_what_may_not_be_had(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PendingEntries, "walk_claimable", PendingEntries.walk_by_time)
+
+
+def give_as_many_new_entries_as_without_claims(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_GroupRead, "_new_max", lambda self, group, consumer, room: room.new_max if room else UNLIMITED)
+
+
 BROKEN: tuple[Break, ...] = (
     redeliver_a_millisecond_early,
     redeliver_a_millisecond_late,
@@ -255,6 +277,9 @@ BROKEN: tuple[Break, ...] = (
     keep_redriven_entries_out_of_the_log,
     redrive_with_the_old_count,
     redrive_those_of_other_groups,
+    claim_by_reads_a_millisecond_early,
+    claim_by_reads_what_may_not_be_had,
+    give_as_many_new_entries_as_without_claims,
 )
 
 

@@ -8,23 +8,19 @@ A run has so many steps for each minute, whatever the speed of the machine. A fa
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from simulation.load import MINUTES, RUNS_COUNT, SEEDS, STEPS_PER_MINUTE
 from simulation.policies import PolicySimulation
 
-MINUTES = float(os.environ.get("HEADRACE_TEST_SIMULATED_MINUTES", "6"))
-STEPS_PER_MINUTE = 600
-RUNS_COUNT = 6
-SEED = os.environ.get("HEADRACE_TEST_SIMULATION_SEED", "")
-SEEDS = [int(SEED)] if SEED else range(RUNS_COUNT)
 WANTED = [
     "crashes", "crashes inside a step", "disconnects", "claims", "read", "added with DELAY", "waits served",
     "waits timed out", "dead letters by time", "dead letters by release", "dead letters by settings",
     "consumers deleted", "consumers deleted by time", "redriven to their groups", "redriven as new entries",
+    "claims of reads",
 ]  # fmt: skip
 
 
