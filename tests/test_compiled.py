@@ -53,7 +53,7 @@ def test_modules_run_in_one_form(name: str) -> None:
 # -- which modules are compiled ------------------------------------------------------------------
 
 # What a compiled class can extend besides compiled classes.
-BASES = {"ABC", "Enum", "Exception", "FlagEnum", "Generic", "NamedTuple", "Protocol"}
+BASES = {"ABC", "Enum", "Exception", "FlagEnum", "Generic", "IntEnum", "NamedTuple", "Protocol"}
 
 
 @cache

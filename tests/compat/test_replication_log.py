@@ -20,7 +20,7 @@ FAST = ("--repl-diskless-sync-delay", "0", "--repl-rdb-channel", "no", "--repl-t
 OTHER_STEPS = re.compile(
     r"BGSAVE|Diskless|Background|child|Fork CoW|receiving|Loading|RDB|Flushing|Discarding|oO0|Streaming|streaming|"
     r"Headrace|User requested|Redis |Configuration|monotonic|Running mode|Server initialized|Ready to|WARNING|Fork|"
-    r"Done|Successfully streamed|Opening AOF|sub-replicas|unbind|BIO|Increased maximum|Starting to|DB loaded"
+    r"DB saved|Done|Successfully streamed|Opening AOF|sub-replicas|unbind|BIO|Increased maximum|Starting to|DB loaded"
 )
 # A Redis that follows for the first time asks with a history of its own; a Headrace has none then.
 FIRST = (

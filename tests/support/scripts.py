@@ -123,7 +123,8 @@ class Player:
             self._arrived(who, self.wires[who].receive(), 0)
 
     def end(self) -> None:
-        """Close every connection."""
+        """Close every connection. A script may have paused what servers do once a second."""
+        self.control.call("DEBUG", "PAUSE-CRON", 0)
         for wire in [*self.wires.values(), self.control]:
             wire.close()
 
