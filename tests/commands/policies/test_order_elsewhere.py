@@ -5,16 +5,15 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
 
 from conftest import StartServer
+from support.links import field, until
 from support.servers import Server
 from support.wire import Wire
 
-WAIT_S = 60.0
 READ = ("XREADGROUP", "GROUP", "g", "w", "STREAMS", "s", ">")
 
 
@@ -51,10 +50,7 @@ def next_ids(wire: Wire) -> list[bytes]:
 
 
 def wait_until_equal(one: Wire, other: Wire) -> None:
-    deadline_s = monotonic() + WAIT_S
-    while held(one) != held(other):
-        assert monotonic() < deadline_s
-        sleep(0.01)
+    until(lambda: held(one) == held(other), "the replica does not catch up")
 
 
 @pytest.mark.oracle
@@ -65,9 +61,7 @@ def test_redis_reads_the_log_and_holds_the_same_data(is_rewritten: bool, oracle_
         fill(wire)
         if is_rewritten:
             wire.ask("BGREWRITEAOF")
-            deadline_s = monotonic() + WAIT_S
-            while b"aof_rewrite_in_progress:1" in wire.ask("INFO", "persistence"):
-                assert monotonic() < deadline_s
+            until(lambda: field(wire, "aof_rewrite_in_progress", "persistence") == "0", "the rewrite does not end")
             wire.ask("XACK", "s", "g", "1-0")
         expected = held(wire)
     assert server.stop() == 0

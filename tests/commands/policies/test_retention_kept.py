@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
 from conftest import StartServer
+from support.links import field, until
 from support.servers import Server
 from support.wire import Wire
-
-WAIT_S = 60.0
 
 KEYS = ("acked", "long", "pending", "old")
 # Streams whose policies have acted when `LENGTHS` are reached.
@@ -40,13 +37,6 @@ SETTINGS = [
 ]
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Ask again and again."""
-    deadline_s = monotonic() + WAIT_S
-    while not is_so():
-        assert monotonic() < deadline_s
-
-
 def lengths(wire: Wire) -> list[int]:
     return [wire.ask("XLEN", key) for key in KEYS]
 
@@ -57,12 +47,12 @@ def fill(wire: Wire) -> None:
         wire.send(*line.split())
     for line in SCENARIO:
         assert not wire.receive().startswith(b"-"), line
-    wait_until(lambda: lengths(wire) == LENGTHS)
+    until(lambda: lengths(wire) == LENGTHS, "the policies do not act")
 
 
 def rewrite(wire: Wire) -> None:
     wire.call("BGREWRITEAOF")
-    wait_until(lambda: b"aof_rewrite_in_progress:0\r\n" in wire.ask("INFO", "persistence"))
+    until(lambda: field(wire, "aof_rewrite_in_progress", "persistence") == "0", "the rewrite does not end")
 
 
 def entries(wire: Wire) -> list[bytes]:
@@ -104,7 +94,7 @@ def test_a_restart_keeps_the_settings_and_what_they_left(tmp_path: Path, how: st
     with server.connect() as wire:
         assert (entries(wire), settings(wire)) == (before, SETTINGS)
         wire.call("XACK", "acked", "g", "6-0")
-        wait_until(lambda: wire.ask("XLEN", "acked") == 13)
+        until(lambda: wire.ask("XLEN", "acked") == 13, "the policy does not act")
     server.kill()
 
 
@@ -119,7 +109,7 @@ def test_a_start_applies_what_the_last_run_did_not(tmp_path: Path) -> None:
     log.write_bytes(text + b"*4\r\n$4\r\nXACK\r\n$5\r\nacked\r\n$1\r\ng\r\n$3\r\n6-0\r\n")
     server.start()
     with server.connect() as wire:
-        wait_until(lambda: wire.ask("XLEN", "acked") == 13)
+        until(lambda: wire.ask("XLEN", "acked") == 13, "the policy does not act")
     server.kill()
 
 
@@ -135,7 +125,7 @@ def test_redis_reads_such_a_log_and_has_the_same_entries(oracle_tools: Path, tmp
             rewrite(wire)
             wire.call("XCFGSET", "long", "MAXLEN", "4")
             wire.call("XADD", "long", "99-0", "f", "v")
-            wait_until(lambda: wire.ask("XLEN", "long") == 4)
+            until(lambda: wire.ask("XLEN", "long") == 4, "the policy does not act")
         ours = entries(wire)
     assert server.stop() == 0
     shutil.copytree(tmp_path / "written", tmp_path / "read", ignore=shutil.ignore_patterns("server.log"))
@@ -151,12 +141,12 @@ def test_a_replica_has_the_settings_and_decides_nothing_until_it_is_promoted(sta
         wire.call("XADD", "before", "1-0", "f", "v")
         wire.call("XCFGSET", "before", "RETAIN-ACKED", "no")
         other.call("REPLICAOF", "127.0.0.1", str(primary.port))
-        wait_until(lambda: other.ask("EXISTS", "before") == 1)
+        until(lambda: other.ask("EXISTS", "before") == 1, "the replica does not catch up")
         fill(wire)
-        wait_until(lambda: lengths(other) == LENGTHS)
+        until(lambda: lengths(other) == LENGTHS, "the policies do not act")
         assert (entries(other), settings(other)) == (entries(wire), SETTINGS)
         assert settings_of(other, "before") == b"retain-acked no"
         assert other.call("XACK", "acked", "g", "6-0").startswith(b"-READONLY")
         other.call("REPLICAOF", "NO", "ONE")
         other.call("XACK", "acked", "g", "6-0")
-        wait_until(lambda: other.ask("XLEN", "acked") == 13)
+        until(lambda: other.ask("XLEN", "acked") == 13, "the policy does not act")
