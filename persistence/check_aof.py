@@ -18,7 +18,7 @@ from mmap import ACCESS_READ, mmap
 from typing import Final
 
 from ..store.clock import wall_clock_ms
-from ..store.nodes import StreamLimits
+from ..store.limits import Limits
 from .check_file import PIECE_SIZE, BadTimestamp, Findings, examine
 from .checksum import CHECKSUM_PREFIX
 from .errors import LoadError, LogError, RdbError
@@ -275,7 +275,7 @@ def check_rdb(data: mmap | bytes, name: str) -> int:
     print(f"[offset 0] Checking RDB file {name}")
     reader = FileReader(
         _pieces(data),
-        StreamLimits(),
+        Limits(),
         now_ms=wall_clock_ms(),
         drops_expired=False,
         skips_foreign=True,

@@ -1,22 +1,24 @@
 """Keys, their expiry times, and notifications of changes.
 
-A `Database` is one numbered keyspace; the `Store` holds them all. Values are `Stream` objects or, for plain strings,
-`bytes`. Nothing here reads a clock: `now_ms` is Unix time in milliseconds, given by the caller.
+A `Database` is one numbered keyspace; the `Store` holds them all. Values are `Stream` objects, companions or, for
+plain strings, `bytes`. Nothing here reads a clock: `now_ms` is Unix time in milliseconds, given by the caller.
 """
 
 from __future__ import annotations
 
 from sys import getsizeof
+from typing import TypeVar
 
+from .companions.companion import Companion
 from .errors import WrongType
-from .events import EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
+from .events import DEL, EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .garbage import Garbage
 from .object_sizes import text_size
 from .observed import Observed
 from .policies.stream_policy import StreamPolicy
 from .stream import Stream
 from .text import spliced
-from .value import Value, plain_text
+from .value import Value, plain_text, type_name
 
 try:
     from .key_table import ExpiryTimes, KeyTable
@@ -24,12 +26,16 @@ except ImportError:  # there was no C compiler at installation
     from .key_table_plain import ExpiryTimes, KeyTable  # type: ignore[assignment]
 
 
+AnyCompanion = TypeVar("AnyCompanion", bound=Companion)
+
+
 class Database(Observed):
     """One keyspace. Its changes are reported to observers. `expired_keys` collects, for the log, keys that expiry
     removed."""
 
     __slots__ = (
-        "_streams_size", "expired_keys", "expires", "frozen", "garbage", "governed", "hits", "keeps_expired", "keys",
+        "_companions_count", "_companions_size", "_streams_size",
+        "expired_keys", "expires", "frozen", "garbage", "governed", "hits", "keeps_expired", "keys",
         "misses", "streams", "used_governed",
     )  # fmt: skip
 
@@ -51,6 +57,9 @@ class Database(Observed):
         self.streams: dict[bytes, Stream] = {}
         # Bytes of all streams, each as of its last `recount`, and of their names in `streams`.
         self._streams_size = 0
+        # Keys that hold companions, and the bytes of these, each as of its last `recount`.
+        self._companions_count = 0
+        self._companions_size = 0
         # (database index, key) of the keys that expiry removed and the log has not recorded yet. One list for a whole
         # store.
         self.expired_keys: list[tuple[int, bytes]] = [] if expired_keys is None else expired_keys
@@ -90,6 +99,26 @@ class Database(Observed):
             raise WrongType
         return stream
 
+    def find_companion(self, key: bytes, kind: type[AnyCompanion], now_ms: int) -> AnyCompanion | None:
+        """The value of this class at `key`, None if there is none. Raises WrongType."""
+        value = self.get(key, now_ms)
+        if value is None:
+            return None
+        if not isinstance(value, kind):
+            raise WrongType
+        value.used_ms = now_ms
+        return value
+
+    def read_companion(self, key: bytes, kind: type[AnyCompanion], now_ms: int) -> AnyCompanion | None:
+        """Like `find_companion`, counted as a hit or a miss. Raises WrongType."""
+        value = self.read(key, now_ms)
+        if value is None:
+            return None
+        if not isinstance(value, kind):
+            raise WrongType
+        value.used_ms = now_ms
+        return value
+
     def apply_policy_soon(self, key: bytes, stream: Stream) -> None:
         """Apply the policy of the stream at `key` at the end of the turn, if there is one. `get_stream` and
         `read_stream` do this themselves.
@@ -98,11 +127,11 @@ class Database(Observed):
             self.used_governed[self.index, key] = None
 
     def use(self, key: bytes, now_ms: int) -> None:
-        """Record the time of use of the stream at `key`, if there is one. `get_stream` and `read_stream` do this
-        themselves."""
-        stream = self.streams.get(key)
-        if stream is not None:
-            stream.used_ms = now_ms
+        """Record the time of use of the value at `key`, unless it is a string. What gets or reads a value of one type
+        does this itself."""
+        value = self.keys.get(key)
+        if value is not None and not isinstance(value, bytes):
+            value.used_ms = now_ms
 
     def get_string(self, key: bytes, now_ms: int) -> bytes | None:
         """The string at `key`, None if there is none. Raises WrongType."""
@@ -148,12 +177,13 @@ class Database(Observed):
         return plain_text(self.read(key, now_ms))
 
     def read_strings(self, keys: list[bytes], now_ms: int) -> list[bytes | None]:
-        """The strings at these keys, each counted as a hit or a miss; None for a key that has none, or a stream."""
+        """The strings at these keys, each counted as a hit or a miss; None for a key that has none, or another
+        type."""
         found: list[bytes | None] = []
         for key in keys:
             value = self.get(key, now_ms)
             self.count_read(key, value is not None)
-            found.append(None if type(value) is Stream else plain_text(value))
+            found.append(plain_text(value) if isinstance(value, bytes) else None)
         return found
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
@@ -194,6 +224,8 @@ class Database(Observed):
             value = values[index][1]
             if type(value) is Stream:
                 self._add_stream(stored[index], value)
+            elif isinstance(value, Companion):
+                self._add_companion(value)
         if self.is_observed:
             for key in stored:
                 self.announce(NEW, key)
@@ -214,11 +246,16 @@ class Database(Observed):
 
     def _store(self, key: bytes, value: Value, *, keep_expiry: bool) -> bool:
         """Put a value into the tables. Returns whether the key is new. Nothing is announced."""
+        old = self.keys.get(key) if self._companions_count else None
         is_new = self.keys.put(key, value, keep_expiry)
         if not is_new and self.streams:
             self._forget_stream(key)
+        if old is not None and isinstance(old, Companion):
+            self._forget_companion(old)
         if type(value) is Stream:
             self._add_stream(key, value)
+        elif isinstance(value, Companion):
+            self._add_companion(value)
         return is_new
 
     def overwrite(self, key: bytes, value: Value, event: Event, now_ms: int, *, keep_expiry: bool = False) -> None:
@@ -245,7 +282,7 @@ class Database(Observed):
         """Announce that the value `old`, if there was one, has been replaced by `new`."""
         if old is not None:
             self.announce(OVERWRITTEN, key)
-            if isinstance(old, Stream) is not isinstance(new, Stream):
+            if type_name(old) != type_name(new):
                 self.announce(TYPE_CHANGED, key)
 
     def remove(self, key: bytes, event: Event | None = None) -> Value | None:
@@ -254,6 +291,8 @@ class Database(Observed):
         if value is not None:
             if type(value) is Stream:
                 self._forget_stream(key)
+            elif isinstance(value, Companion):
+                self._forget_companion(value)
             self.touch(key, event)
             self.signal_ready(key)
         return value
@@ -261,8 +300,8 @@ class Database(Observed):
     def delete(self, key: bytes, event: Event | None = None) -> bool:
         """Remove `key`, and free its value later. Returns whether the key existed."""
         value = self.remove(key, event)
-        if type(value) is Stream:
-            self.garbage.add_stream(value)
+        if value is not None and not isinstance(value, bytes):
+            self.garbage.add_value(value)
         return value is not None
 
     def _add_stream(self, key: bytes, stream: Stream) -> None:
@@ -282,6 +321,35 @@ class Database(Observed):
                 del self.governed[key]
             self._streams_size -= stream.counted_size + text_size(key)
 
+    def _add_companion(self, value: Companion) -> None:
+        """Count a value that has got a key."""
+        self._companions_count += 1
+        value.counted_size = 0
+        self.recount(value)
+
+    def _forget_companion(self, value: Companion) -> None:
+        """No longer count a value that has lost its key."""
+        self._companions_count -= 1
+        self._companions_size -= value.counted_size
+
+    def settle(self, key: bytes, value: Companion, event: Event | None = None) -> None:
+        """After a change of the value at `key`: count its size, touch the key and announce the event. A value without
+        members is removed, and DEL is announced."""
+        size = value.memory_size
+        self._companions_size += size - value.counted_size
+        value.counted_size = size
+        self.touch(key, event)
+        if not len(value):
+            self.discard(key)
+
+    def discard(self, key: bytes) -> None:
+        """Remove a key whose value has no members any more, and announce DEL. The caller has touched the key."""
+        value = self.keys.pop(key)
+        assert isinstance(value, Companion)
+        self._forget_companion(value)
+        self.announce(DEL, key)
+        self.signal_ready(key)
+
     def govern(self, key: bytes, policy: StreamPolicy | None) -> None:
         """Set how long the entries of the stream at `key`, which is there, are kept."""
         stream = self.streams[key]
@@ -292,21 +360,26 @@ class Database(Observed):
             self.governed[key] = stream
             self.used_governed[self.index, key] = None
 
-    def recount(self, stream: Stream) -> None:
-        """Update `size` with the present size of a stream. Streams do not report when they grow."""
-        size = stream.memory_size
-        self._streams_size += size - stream.counted_size
-        stream.counted_size = size
+    def recount(self, value: Stream | Companion) -> None:
+        """Update `size` with the present size of a value. Streams do not report when they grow."""
+        size = value.memory_size
+        if type(value) is Stream:
+            self._streams_size += size - value.counted_size
+        else:
+            self._companions_size += size - value.counted_size
+        value.counted_size = size
 
     @property
     def size(self) -> int:
         """Bytes of all keys, expiry times and values. A stream counts as of its last `recount`."""
-        return self.keys.size + self._streams_size
+        return self.keys.size + self._streams_size + self._companions_size
 
     def key_size(self, key: bytes) -> int:
         """Bytes of one existing key: name, value and expiry time. `table_size` has those of the tables that find it."""
-        size, stream = self.keys.key_size(key), self.streams.get(key)
-        return size if stream is None else size + stream.memory_size + text_size(key)
+        size, value = self.keys.key_size(key), self.keys[key]
+        if isinstance(value, bytes):
+            return size
+        return size + value.memory_size + (text_size(key) if type(value) is Stream else 0)
 
     @property
     def memory_size(self) -> int:
@@ -332,7 +405,7 @@ class Database(Observed):
         self.expires = ExpiryTimes(self.keys)
         self.streams = {}
         self.governed = {}
-        self._streams_size = 0
+        self._streams_size = self._companions_size = self._companions_count = 0
         return count
 
     def swap_with(self, other: Database, now_ms: int) -> None:
@@ -356,6 +429,8 @@ class Database(Observed):
         self.governed, other.governed = other.governed, self.governed
         self.expires, other.expires = other.expires, self.expires
         self._streams_size, other._streams_size = other._streams_size, self._streams_size
+        self._companions_size, other._companions_size = other._companions_size, self._companions_size
+        self._companions_count, other._companions_count = other._companions_count, self._companions_count
 
     def check(self) -> None:
         """Assert that the tables agree. Raises AssertionError."""
@@ -366,6 +441,13 @@ class Database(Observed):
             self.recount(stream)
         names_size = sum(map(text_size, self.streams))
         assert self._streams_size == names_size + sum(stream.counted_size for stream in self.streams.values())
+        companions = [value for _, value in self.keys.items() if isinstance(value, Companion)]
+        for value in companions:
+            assert len(value)
+            value.check()
+            self.recount(value)
+        assert self._companions_count == len(companions)
+        assert self._companions_size == sum(value.counted_size for value in companions)
 
     def is_stale(self, key: bytes, now_ms: int) -> bool:
         """Whether `key` has expired and is still there. In the millisecond of its expiry time it has not expired."""

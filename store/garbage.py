@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from .companions.companion import Companion
 from .pending import PendingTable
 from .stream import Stream
 
@@ -44,8 +45,15 @@ class Garbage:
         if heap:
             self._heaps.append(heap)
 
-    def add_stream(self, stream: Stream) -> None:
-        """Take over a stream that has lost its key."""
+    def add_value(self, value: Stream | Companion) -> None:
+        """Take over a value that has lost its key."""
+        if type(value) is Stream:
+            self._add_stream(value)
+        elif isinstance(value, Companion) and value.image_number >= Companion.newest_image_number:
+            for heap in value.heaps():
+                self.add(heap)
+
+    def _add_stream(self, stream: Stream) -> None:
         if stream.image_number < Stream.newest_image_number:
             return
         for group in stream.groups.values():
@@ -64,13 +72,13 @@ class Garbage:
                 heap.give_back(ITEMS_PER_STEP)
             elif isinstance(heap, KeyTable):
                 for kept in heap.give_back(ITEMS_PER_STEP):
-                    if type(kept) is Stream:
-                        self.add_stream(kept)
+                    if not isinstance(kept, bytes):
+                        self.add_value(kept)
             else:
                 for _ in range(min(ITEMS_PER_STEP, len(heap))):
                     value = heap.popitem()[1]
-                    if type(value) is Stream:
-                        self.add_stream(value)
+                    if isinstance(value, (Stream, Companion)):
+                        self.add_value(value)
             self.freed_count += count - len(heap)
             if heap:
                 self._heaps.append(heap)

@@ -1,8 +1,8 @@
 """The dataset as it was at one moment, read while clients continue to change it.
 
 Taking the image copies no values: a copy of a key table shares its parts. A string that the image refers to never
-changes (see `KeyTable.splice`). A stream is copied when it is read, or just before the first command that may change
-it, whichever comes first. That copy too consists of references, to packed chunks and to deliveries.
+changes (see `KeyTable.splice`). A stream or a companion is copied when it is read, or just before the first command
+that may change it, whichever comes first. That copy too consists of references, to packed chunks and to deliveries.
 
 All calls come from one thread. There is at most one image at a time.
 """
@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from .companions.companion import Companion
 from .database import Store
 from .group import Group
 from .idempotence import Idempotence
 from .ids import StreamID
+from .limits import Limits
 from .log import EntryLog
-from .nodes import NodeLedger, StreamLimits
+from .nodes import NodeLedger
 from .pending import NOTHING_PENDING, Consumer
 from .policies.group_policy import GroupPolicy
 from .policies.rules import NO_POLICY, DueTimes
@@ -89,7 +91,7 @@ class StreamImage:
     entries_added: int
     groups: list[GroupImage]
     idempotence: Idempotence
-    limits: StreamLimits
+    limits: Limits
     policy: StreamPolicy | None
     later: DueTimes | None
 
@@ -119,7 +121,7 @@ class KeyImage:
 
     db_index: int
     key: bytes
-    value: bytes | StreamImage
+    value: bytes | StreamImage | Companion
     expires_ms: int | None
 
 
@@ -146,8 +148,10 @@ class ShortStreamsImage:
     expires: dict[bytes, int]
 
 
-# A key with a stream, or keys with strings or with short streams.
+# A key with a stream or a companion, or keys with strings or with short streams.
 Part = KeyImage | StringsImage | ShortStreamsImage
+# Copies a stream or a companion.
+Take = Callable[[Stream | Companion], StreamImage | ShortStream | Companion]
 
 
 def keys_of(parts: Iterable[Part]) -> Iterator[KeyImage]:
@@ -172,16 +176,23 @@ def keys_now(store: Store) -> Iterator[KeyImage]:
     """Iterate over every key as it is now: see `parts_now`."""
     for db in store.databases:
         if db.keys:
-            yield from keys_of(_parts(db.index, db.keys.copy(), stream_image))
+            yield from keys_of(_parts(db.index, db.keys.copy(), value_image))
 
 
-def _copy(stream: Stream) -> StreamImage | ShortStream:
-    return stream.short() or stream_image(stream)
+def _copy(value: Stream | Companion) -> StreamImage | ShortStream | Companion:
+    if isinstance(value, Companion):
+        return value.copy()
+    return value.short() or stream_image(value)
 
 
-def _parts(db_index: int, keys: KeyTable, take: Callable[[Stream], StreamImage | ShortStream]) -> Iterator[Part]:
-    """Yield the keys of a copied table, with each stream as `take` copies it. References to what was yielded are
-    dropped."""
+def value_image(value: Stream | Companion) -> StreamImage | Companion:
+    """A stream or a companion as it is now."""
+    return value.copy() if isinstance(value, Companion) else stream_image(value)
+
+
+def _parts(db_index: int, keys: KeyTable, take: Take) -> Iterator[Part]:
+    """Yield the keys of a copied table, with each stream or companion as `take` copies it. References to what was yielded
+    are dropped."""
     while keys:
         strings, streams, expires = keys.take_some(KEYS_COUNT_MAX)
         if strings:
@@ -189,9 +200,9 @@ def _parts(db_index: int, keys: KeyTable, take: Callable[[Stream], StreamImage |
         short: list[tuple[bytes, ShortStream]] = []
         size = 0
         for key, stream in streams:
-            assert isinstance(stream, Stream)
+            assert isinstance(stream, (Stream, Companion))
             taken = take(stream)
-            if isinstance(taken, StreamImage):
+            if isinstance(taken, (StreamImage, Companion)):
                 yield KeyImage(db_index, key, taken, expires.get(key))
                 continue
             short.append((key, taken))
@@ -208,35 +219,35 @@ class StoreImage:
 
     def __init__(self, store: Store) -> None:
         Stream.newest_image_number += 1
-        self._number = Stream.newest_image_number
+        self._number = Companion.newest_image_number = Stream.newest_image_number
         self._tables = [(db.index, db.keys.copy()) for db in store.databases if db.keys]
-        # Copies of streams that have not been read yet and were about to change.
-        self._preserved: dict[Stream, StreamImage] = {}
+        # Copies of streams and companions that have not been read yet and were about to change.
+        self._preserved: dict[Stream | Companion, StreamImage | Companion] = {}
         self.keys_count = sum(len(keys) for _, keys in self._tables)
         self.keys_read = 0
         self.is_closed = False
 
-    def preserve(self, stream: Stream) -> None:
-        """Copy a stream before it changes, if it has not been read or copied yet."""
-        if stream.image_number < self._number and not self.is_closed:
-            stream.image_number = self._number
-            self._preserved[stream] = stream_image(stream)
+    def preserve(self, value: Stream | Companion) -> None:
+        """Copy a stream or a companion before it changes, if it has not been read or copied yet."""
+        if value.image_number < self._number and not self.is_closed:
+            value.image_number = self._number
+            self._preserved[value] = value_image(value)
 
     def __iter__(self) -> Iterator[KeyImage]:
         """Yield every key once: see `parts`."""
-        return keys_of(self._read(stream_image))
+        return keys_of(self._read(value_image))
 
     def parts(self) -> Iterator[Part]:
         """Yield the dataset, database by database. References to what was yielded are dropped."""
         return self._read(_copy)
 
-    def _read(self, copy: Callable[[Stream], StreamImage | ShortStream]) -> Iterator[Part]:
-        def take(stream: Stream) -> StreamImage | ShortStream:
-            preserved = self._preserved.pop(stream, None)
+    def _read(self, copy: Take) -> Iterator[Part]:
+        def take(value: Stream | Companion) -> StreamImage | ShortStream | Companion:
+            preserved = self._preserved.pop(value, None)
             if preserved is not None:
                 return preserved
-            stream.image_number = self._number
-            return copy(stream)
+            value.image_number = self._number
+            return copy(value)
 
         for index, keys in self._tables:
             for part in _parts(index, keys, take):

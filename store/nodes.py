@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from .ids import ID_MAX, SEQ_BITS, SEQ_MASK, StreamID, id_after, make_id
+from .limits import Limits
 from .log import EntryLog
 from .node_sizes import OpenNode, integer_size
 from .radix_tree import RadixTree
@@ -25,7 +25,7 @@ except ImportError:  # there was no C compiler at installation
     from .id_list_plain import IDList  # type: ignore[assignment]
     from .node_counts_plain import IS_COMPILED, count_run
 
-__all__ = ["IS_COMPILED", "NODE_SIZE_UNLIMITED", "IDList", "Node", "NodeLedger", "StreamLimits"]
+__all__ = ["IS_COMPILED", "NODE_SIZE_UNLIMITED", "IDList", "Node", "NodeLedger"]
 
 # When a larger part of the nodes than one in this number is removed at once, the tree is counted anew.
 RECOUNT_SHARE: Final = 8
@@ -35,18 +35,6 @@ SMALL_MAX: Final = 127
 
 # The limit for `stream-node-max-bytes 0`, and for any number above this.
 NODE_SIZE_UNLIMITED: Final = 2**30
-
-
-@dataclass(slots=True)
-class StreamLimits:
-    """The stream directives, shared by all streams of a server."""
-
-    node_size_max: int = 4096
-    node_entries_max: int = 100
-    idmp_duration_s: int = 100
-    idmp_entries_max: int = 100
-    # Whether the lag of a group is counted where Redis does not know it.
-    counts_lag: bool = False
 
 
 class Node:
@@ -100,7 +88,7 @@ class NodeLedger:
         self.nodes.append(node)
         self.first_ids.append(node.first_id)
 
-    def settle(self, log: EntryLog, limits: StreamLimits, is_over: Callable[[], bool] = lambda: False) -> None:
+    def settle(self, log: EntryLog, limits: Limits, is_over: Callable[[], bool] = lambda: False) -> None:
         """Count the entries added since the last time. Must run before anything is deleted and before limits change.
 
         `is_over` is called after each run of entries; once it returns true, the rest is left to the next call.
@@ -114,7 +102,7 @@ class NodeLedger:
                 return
         self.settled_id = log.last_id
 
-    def _add_run(self, ms: array[int], seq: array[int], data: bytes, limits: StreamLimits) -> None:
+    def _add_run(self, ms: array[int], seq: array[int], data: bytes, limits: Limits) -> None:
         """Count entries that follow each other."""
         size_max = min(limits.node_size_max or NODE_SIZE_UNLIMITED, NODE_SIZE_UNLIMITED)
         entries_max = limits.node_entries_max

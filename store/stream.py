@@ -16,9 +16,10 @@ from .errors import GenericError
 from .group import ENTRIES_READ_UNKNOWN, Group
 from .idempotence import Idempotence
 from .ids import ID_MAX, ID_MIN, SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, id_after
+from .limits import Limits
 from .log import EntryLog
 from .memory import GROUP_COUNT_AT_ONCE_MAX, STREAM_SIZE, GroupSizes, group_size, ledger_size, producers_size
-from .nodes import IS_COMPILED, NODE_SIZE_UNLIMITED, Node, NodeLedger, StreamLimits
+from .nodes import IS_COMPILED, NODE_SIZE_UNLIMITED, Node, NodeLedger
 from .pending import PendingEntries
 from .policies.rules import DueTimes
 from .policies.stream_policy import StreamPolicy
@@ -72,7 +73,7 @@ class Stream:
     # Number of the newest `StoreImage`.
     newest_image_number: ClassVar[int] = 0
 
-    def __init__(self, limits: StreamLimits) -> None:
+    def __init__(self, limits: Limits) -> None:
         # Fields that every new entry changes are next to each other (benchmark row XADD over 10,000 keys).
         self.log = EntryLog()
         self.last_id: StreamID = ID_MIN
@@ -387,7 +388,7 @@ class Stream:
         )  # fmt: skip
 
     @staticmethod
-    def of_short(short: ShortStream, limits: StreamLimits) -> Stream:
+    def of_short(short: ShortStream, limits: Limits) -> Stream:
         """The stream of which this is a copy. Raises ValueError for a block that is damaged."""
         block, node, last_id, max_deleted_id, entries_added, duration_s, pairs_max, added, duplicates = short
         stream = Stream(limits)

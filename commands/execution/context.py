@@ -9,8 +9,7 @@ from ...persistence.policy_lines import log_lines
 from ...protocol.packing import pack_command
 from ...store.database import Database, Store
 from ...store.image import StoreImage
-from ...store.nodes import StreamLimits
-from ...store.stream import Stream
+from ...store.limits import Limits
 from ..clients.client import Client
 from ..clients.subscriptions import Subscriptions
 from ..clients.tracking import Tracking
@@ -55,6 +54,7 @@ class Context:
         "image",
         "is_counting",
         "latency",
+        "limits",
         "loading",
         "logging",
         "may_block",
@@ -69,7 +69,6 @@ class Context:
         "shared_reads",
         "slow_log",
         "store",
-        "stream_limits",
         "subscriptions",
         "time_read_ms",
         "time_us",
@@ -131,7 +130,7 @@ class Context:
         # explicit IDs and makes none, nothing expires.
         self.replaying = False
         # The stream directives in force; shared with every stream.
-        self.stream_limits = StreamLimits()
+        self.limits = Limits()
         # The snapshot being read in the background; None if there is none.
         self.image: StoreImage | None = None
         # Whether memory is so short that every write must be measured at once.
@@ -212,22 +211,23 @@ class Context:
         self.counted_apart += changes_count - (self.records_count - records_before)
 
     def preserve(self, row: Row, argv: list[bytes]) -> None:
-        """Copy the streams that the command may change to a snapshot that is being read. Called before each command."""
+        """Copy the values that the command may change to a snapshot that is being read. Called before each command."""
         if self.image is None or not row.is_write:
             return
         self.preserve_keys([key for key, _ in find_keys(row, argv)])
 
     def preserve_keys(self, keys: list[bytes]) -> None:
-        """Copy the streams of these keys, which are about to change, to the snapshot that is being read, if any."""
+        """Copy the values of these keys, which are about to change, to the snapshot that is being read, if any."""
         if self.image is None:
             return
         for key in keys:
-            stream = self.db.streams.get(key)
-            if stream is not None and stream.image_number < Stream.newest_image_number:
-                self.image.preserve(stream)
+            value = self.db.keys.get(key)
+            if value is not None and not isinstance(value, bytes):
+                self.image.preserve(value)
 
     def recount(self, row: Row, argv: list[bytes]) -> None:
-        """Measure the streams that the command changed. Called after a write while `is_counting`."""
+        """Measure the streams that the command changed. Called after a write while `is_counting`. Other values are
+        measured with each change."""
         for key, _ in find_keys(row, argv):
             stream = self.db.streams.get(key)
             if stream is not None:

@@ -140,7 +140,7 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
     if not payload.is_intact(argv[3]):
         raise GenericError(b"DUMP payload version or checksum are wrong")
     try:
-        value = payload.restore(argv[3], context.stream_limits, now_ms=now_ms)
+        value = payload.restore(argv[3], context.limits, now_ms=now_ms)
     except RdbError:
         raise GenericError(b"Bad data format") from None
     if due_ms and not options.is_absolute:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from ...protocol.replies import Reply
+from ...store.companions.kinds import COMPANIONS
 from ...store.events import DEL
-from ...store.stream import Stream
-from ...store.value import Value
+from ...store.value import STREAM, STRING, type_name
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 
@@ -15,15 +15,10 @@ KEY_ARGUMENT: Final = Argument("key", "key", key_spec_index=0)
 KEYS_ARGUMENT: Final = Argument("key", "key", key_spec_index=0, multiple=True)
 
 
-def type_name(value: Value | None) -> bytes:
-    """Returns the name of a value's type: `stream`, `string` or `none`."""
-    if value is None:
-        return b"none"
-    return b"stream" if type(value) is Stream else b"string"
-
-
 # The replies of TYPE, encoded.
-TYPE_REPLIES: Final = {name: (b"+%b\r\n" % name,) for name in (b"none", b"stream", b"string")}
+TYPE_REPLIES: Final = {
+    name: (b"+%b\r\n" % name,) for name in (b"none", STREAM, STRING, *(kind.type_name for kind in COMPANIONS))
+}
 
 
 def _remove_keys(context: Context, argv: list[bytes]) -> int:
@@ -110,4 +105,5 @@ def touch(context: Context, argv: list[bytes]) -> Reply:
 )
 def type_(context: Context, argv: list[bytes]) -> Reply:
     """TYPE key. Returns `stream`, `string` or `none`. Source: Redis 1.0."""
-    return TYPE_REPLIES[type_name(context.db.read(argv[1], context.now_ms))]
+    value = context.db.read(argv[1], context.now_ms)
+    return TYPE_REPLIES[b"none" if value is None else type_name(value)]

@@ -10,10 +10,10 @@ from ...protocol.replies import Reply
 from ...store.errors import GenericError, syntax_error
 from ...store.glob import matching_keys
 from ...store.ids import loose_number
+from ...store.value import type_name
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, Trait, command
 from ..execution.context import Context
-from .keys import type_name
 
 SCAN_COUNT_DEFAULT: Final = 10
 # With more keys than this, KEYS matches them in several loop turns.

@@ -101,7 +101,7 @@ def append_entry(context: Context, target_key: bytes, words: list[bytes]) -> Non
         raise WrongType
     is_new = target is None
     if target is None:
-        target = Stream(context.stream_limits)
+        target = Stream(context.limits)
     elif context.image is not None:
         context.image.preserve(target)
     target.used_ms = now_ms

@@ -162,7 +162,7 @@ def xadd_sent(context: Context, request: list[bytes]) -> Reply:
         db.add(key, stream)
     removed = 0
     if cap:
-        removed, _ = trim(stream, _cap(cap, default_limit(context.stream_limits.node_entries_max)))
+        removed, _ = trim(stream, _cap(cap, default_limit(context.limits.node_entries_max)))
         record = record_sent(request, id_bulk, stream.log.length)
     _log_and_notify(context, key, record, removed)
     if removed and stream.heeds_deletions:
@@ -196,7 +196,7 @@ def add_run(context: Context, run: list[bytes]) -> bool:
 
 
 def _new_stream(context: Context) -> Stream:
-    stream = Stream(context.stream_limits)
+    stream = Stream(context.limits)
     stream.used_ms = context.now_ms
     return stream
 

@@ -283,7 +283,7 @@ def add_streams(context: Context, run: list[bytes]) -> bool:
     It is only valid while no client watches or waits for the keys. Returns False, and changes nothing, if one of the
     keys exists.
     """
-    db, limits, now_ms = context.db, context.stream_limits, context.now_ms
+    db, limits, now_ms = context.db, context.limits, context.now_ms
     streams = read_streams(run, limits.idmp_duration_s, limits.idmp_entries_max)
     values: list[tuple[bytes, Value, int | None]] = []
     for key, short in streams:

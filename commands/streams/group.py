@@ -116,7 +116,7 @@ def xgroup_create(context: Context, argv: list[bytes]) -> Reply:
         raise bad_shape(argv)
     is_new = stream is None
     if stream is None:
-        stream = Stream(context.stream_limits)
+        stream = Stream(context.limits)
         stream.used_ms = context.now_ms
     last_id = stream.last_id if token == b"$" else parse_id(token)
     if name in stream.groups:

@@ -215,7 +215,7 @@ def _check_trim_options(options: StreamOptions, *, is_add: bool, context: Contex
         return
     request.references = options.references or KEEP
     if request.approximate:
-        implied = default_limit(context.stream_limits.node_entries_max)
+        implied = default_limit(context.limits.node_entries_max)
         request.limit = implied if options.limit is None else options.limit
 
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ... import REDIS_VERSION, __version__
 from ...store.image import KeyImage, Part, ShortStreamsImage, StreamImage, StringsImage
-from ...store.nodes import StreamLimits
+from ...store.limits import Limits
 from ...store.policies.lines import lines_of
 from ...store.stream import Stream
 from ...store.value import Value
@@ -118,7 +118,7 @@ class StreamForm(Protocol):
         """Yield a stream without its type, in pieces; see `encode_stream`."""
         ...
 
-    def read(self, source: Source, limits: StreamLimits, now_ms: int) -> Stream:
+    def read(self, source: Source, limits: Limits, now_ms: int) -> Stream:
         """The stream. Raises RdbError."""
         ...
 
@@ -287,7 +287,7 @@ class FileReader:
     def __init__(
         self,
         blocks: Iterable[bytes],
-        limits: StreamLimits,
+        limits: Limits,
         *,
         now_ms: int,
         drops_expired: bool = True,

@@ -7,7 +7,7 @@ from sys import maxsize
 from typing import Final
 
 from ...store.image import StreamImage, stream_image
-from ...store.nodes import StreamLimits
+from ...store.limits import Limits
 from ...store.stream import Stream
 from ...store.value import Value
 from .nodes import encode_short_value, read_short_value
@@ -62,7 +62,7 @@ def is_intact(payload: bytes) -> bool:
     return not checksum or checksum == crc64(memoryview(payload)[:-CHECKSUM_SIZE])
 
 
-def restore(payload: bytes, limits: StreamLimits, *, now_ms: int) -> Value:
+def restore(payload: bytes, limits: Limits, *, now_ms: int) -> Value:
     """Return the value of an intact payload. Bytes after the value are ignored, as in Redis. Raises RdbError."""
     content = payload[:-FOOTER_SIZE]
     if content[:1] == _STREAM_TYPE:

@@ -13,7 +13,7 @@ from typing import Final
 from ...store.idempotence import Idempotence, Producer
 from ...store.ids import SEQ_BITS, U64_MAX
 from ...store.image import StreamImage
-from ...store.nodes import StreamLimits
+from ...store.limits import Limits
 from ...store.stream import ENTRIES_ADDED_MAX, Stream
 from ..errors import RdbError
 from .groups import GroupReader, encode_groups, encode_split_id, encode_tables, range_of, read_split_id
@@ -75,7 +75,7 @@ def _oldest_ms(idempotence: Idempotence, now_ms: int) -> int:
     return now_ms - idempotence.duration_s * 1000
 
 
-def read_stream(source: Source, kind: int, limits: StreamLimits, *, now_ms: int) -> Stream:
+def read_stream(source: Source, kind: int, limits: Limits, *, now_ms: int) -> Stream:
     """A stream of one of STREAM_TYPES, which will follow `limits`. Raises RdbError."""
     stream = Stream(limits)
     nodes = NodeReader(stream.log, stream.nodes)

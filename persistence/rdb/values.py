@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...store.image import StreamImage
-from ...store.nodes import StreamLimits
+from ...store.limits import Limits
 from ...store.value import Value
 from ..errors import RdbError
 from .foreign import FOREIGN_TYPES
@@ -32,7 +32,7 @@ def encode_value(value: bytes | StreamImage, *, now_ms: int, compress: bool) -> 
         yield from encode_stream(value, now_ms=now_ms, compress=compress)
 
 
-def read_value(source: Source, kind: int, limits: StreamLimits, *, now_ms: int) -> Value:
+def read_value(source: Source, kind: int, limits: Limits, *, now_ms: int) -> Value:
     """The value of type `kind`. Raises RdbError."""
     if kind == STRING:
         return read_string(source)

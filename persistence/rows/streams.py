@@ -18,8 +18,9 @@ from typing import Final
 
 from ...store.chunk import Chunk, ChunkBlocks, ChunkForm
 from ...store.image import StreamImage
+from ...store.limits import Limits
 from ...store.log import EntryLog
-from ...store.nodes import IS_COMPILED, Node, NodeLedger, StreamLimits
+from ...store.nodes import IS_COMPILED, Node, NodeLedger
 from ...store.stream import ENTRIES_ADDED_MAX, Stream
 from ..errors import RdbError, RowsError
 from ..rdb.groups import encode_groups, encode_split_id, range_of, read_split_id
@@ -67,7 +68,7 @@ class Rows:
         yield from encode_groups(stream.groups, encode_columns, compress=False)
         yield from encode_idempotence(stream.idempotence, now_ms=now_ms, compress=False)
 
-    def read(self, source: Source, limits: StreamLimits, now_ms: int) -> Stream:
+    def read(self, source: Source, limits: Limits, now_ms: int) -> Stream:
         """The stream. Raises RdbError."""
         stream = Stream(limits)
         try:

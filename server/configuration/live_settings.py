@@ -64,7 +64,7 @@ class LiveSettings:
 
     def _limit_streams(self) -> None:
         """Apply the directives that all streams share."""
-        config, limits = self._config, self._context.stream_limits
+        config, limits = self._config, self._context.limits
         wanted = (config.stream_node_max_bytes or NODE_SIZE_UNLIMITED, config.stream_node_max_entries)
         if wanted != (limits.node_size_max, limits.node_entries_max):
             # Existing entries keep their node boundaries.

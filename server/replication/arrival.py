@@ -118,7 +118,7 @@ class Arrival:
         # Keys that have expired are kept: the primary says when they are removed.
         self._reader = reader = FileReader(
             blocks.content(),
-            self._context.stream_limits,
+            self._context.limits,
             now_ms=self._now_ms,
             drops_expired=False,
             checks_checksum=self._checks_checksum and not blocks.has_rows,

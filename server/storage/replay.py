@@ -116,7 +116,7 @@ class Replay(Filling):
         db = self._client.db
         for key in written_keys(name, argv):
             if name in MAKES_STRINGS:
-                self._placeholders.put(db, key, Stream(self._context.stream_limits))
+                self._placeholders.put(db, key, Stream(self._context.limits))
             else:
                 db.remove(key)
 
@@ -186,7 +186,7 @@ class Replay(Filling):
         config = context.server.config
         reader = FileReader(
             blocks,
-            context.stream_limits,
+            context.limits,
             now_ms=context.now_ms,
             drops_expired=drops_expired,
             skips_foreign=config.rdb_skip_foreign_types,

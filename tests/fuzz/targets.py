@@ -31,7 +31,7 @@ from headrace.protocol.requests import Request
 from headrace.server.configuration.config import Config
 from headrace.server.configuration.config_lines import ConfigError
 from headrace.server.configuration.configfile import load_text
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from headrace.store.stream import Stream
 from support.crash_world import FOLDER, SimulatedServer, new_config
 from support.digest import Digest, digest_of, stream_digest
@@ -187,7 +187,7 @@ def rdb(data: bytes) -> None:
     # One for all values: a rig has cycles, and those of several would count as memory until they are collected.
     rig: Rig | None = None
     try:
-        for key in FileReader((data,), StreamLimits(), now_ms=START_MS, drops_expired=False, skips_foreign=True):
+        for key in FileReader((data,), Limits(), now_ms=START_MS, drops_expired=False, skips_foreign=True):
             if isinstance(key.value, Stream):
                 rig = rig or Rig()
                 _use(key.value, rig)
@@ -200,7 +200,7 @@ def restore(data: bytes) -> None:
     if len(data) < payload.FOOTER_SIZE + 1:
         return
     try:
-        value = payload.restore(data, StreamLimits(), now_ms=START_MS)
+        value = payload.restore(data, Limits(), now_ms=START_MS)
     except RdbError:
         return
     if isinstance(value, Stream):

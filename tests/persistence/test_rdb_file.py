@@ -13,7 +13,7 @@ from headrace.persistence.rdb.primitives import crc64
 from headrace.server.storage.replay import loading
 from headrace.store.database import Store
 from headrace.store.image import KeyImage, StoreImage
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from headrace.store.stream import Stream
 from support.inprocess import Rig
 
@@ -44,7 +44,7 @@ EXPIRES_MS = 1999999999999
 def reader_of(
     *blocks: bytes, now_ms: int = NOW_MS, drops_expired: bool = True, skips_foreign: bool = False
 ) -> FileReader:
-    return FileReader(blocks, StreamLimits(), now_ms=now_ms, drops_expired=drops_expired, skips_foreign=skips_foreign)
+    return FileReader(blocks, Limits(), now_ms=now_ms, drops_expired=drops_expired, skips_foreign=skips_foreign)
 
 
 def sealed(body: bytes, version: int = 15) -> bytes:
@@ -114,7 +114,7 @@ def test_a_file_without_checksum_is_read() -> None:
 
 def test_a_checksum_may_be_left_unchecked() -> None:
     data = REDIS_FILE[:-1] + b"\0"
-    assert len(list(FileReader((data,), StreamLimits(), now_ms=NOW_MS, checks_checksum=False))) == 3
+    assert len(list(FileReader((data,), Limits(), now_ms=NOW_MS, checks_checksum=False))) == 3
 
 
 def test_files_before_version_5_have_no_checksum() -> None:

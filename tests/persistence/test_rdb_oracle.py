@@ -18,7 +18,7 @@ from headrace import REDIS_VERSION, __version__
 from headrace.persistence.rdb.file import FileReader, redis_aux, write_file
 from headrace.server.storage.replay import loading
 from headrace.store.image import StoreImage
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from support.every_state import fill_all
 from support.inprocess import Rig
 from support.servers import Server
@@ -107,7 +107,7 @@ def test_a_file_of_redis_is_read(compression: str, start_server: StartServer) ->
         fill_all(wire, 10)
         assert wire.call("SAVE") == b"+OK\r\n"
         data = (server.folder / "dump.rdb").read_bytes()
-        reader = FileReader((data,), StreamLimits(), now_ms=ours.rig.clock())
+        reader = FileReader((data,), Limits(), now_ms=ours.rig.clock())
         with loading(ours.rig.server.context) as replay:
             for key in reader:
                 replay.put(key)
@@ -152,7 +152,7 @@ def test_files_name_the_redis_whose_format_they_have(oracle_tools: Path, start_s
     check.symlink_to(oracle_tools / "redis-server")
     (base,) = server.folder.glob("appendonlydir/*.base.rdb")
     for path in (server.folder / "dump.rdb", base):
-        reader = FileReader((path.read_bytes(),), StreamLimits(), now_ms=0)
+        reader = FileReader((path.read_bytes(),), Limits(), now_ms=0)
         assert [key.key for key in reader] == [b"s"]
         assert reader.aux[b"redis-ver"] == REDIS_VERSION.encode()
         assert reader.aux[b"headrace-ver"] == __version__.encode()
@@ -183,7 +183,7 @@ def test_values_of_other_types_are_stepped_over(start_server: StartServer) -> No
             assert not wire.call(*maker).startswith(b"-"), maker
         assert wire.call("SAVE") == b"+OK\r\n"
     data = (server.folder / "dump.rdb").read_bytes()
-    reader = FileReader((data,), StreamLimits(), now_ms=0, skips_foreign=True)
+    reader = FileReader((data,), Limits(), now_ms=0, skips_foreign=True)
     assert {each.key for each in reader} == {b"s", b"log"}
     assert reader.foreign_count == 13
     assert reader.offset == len(data)

@@ -23,7 +23,7 @@ from headrace.persistence.snapshot import key_records, snapshot
 from headrace.store.group import Group
 from headrace.store.ids import ID_MAX, make_id, parse_id
 from headrace.store.image import KeyImage, ShortStreamsImage, stream_image
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from headrace.store.stream import Stream
 from support.inprocess import START_MS, Rig
 
@@ -59,7 +59,7 @@ def encoded(stream: Stream, *, now_ms: int = NOW_MS, compress: bool = False) -> 
 def decoded(data: bytes, kind: int = WITH_RELEASED, now_ms: int = NOW_MS) -> Stream:
     """The stream of these bytes, which are all there are."""
     source = Source([data])
-    stream = read_stream(source, kind, StreamLimits(), now_ms=now_ms)
+    stream = read_stream(source, kind, Limits(), now_ms=now_ms)
     assert b"".join(source.rest()) == b""
     stream.check()
     return stream
@@ -123,7 +123,7 @@ def test_the_payload_of_redis_for_one_entry_is_ours() -> None:
     stream = stream_of("XADD s 1-1 f v")
     assert b"".join(payload.dump(stream, now_ms=NOW_MS)) == shown
     assert payload.is_intact(shown)
-    restored = payload.restore(shown, StreamLimits(), now_ms=NOW_MS)
+    restored = payload.restore(shown, Limits(), now_ms=NOW_MS)
     assert isinstance(restored, Stream)
     assert told(restored) == told(stream)
 
@@ -252,7 +252,7 @@ def test_an_image_has_the_nodes_of_its_stream() -> None:
 
 def test_other_work_runs_between_two_runs_of_entries_and_not_in_a_short_stream() -> None:
     assert b"" not in list(encode_stream(stream_image(stream_of("XADD s 1-1 f v")), now_ms=NOW_MS, compress=False))[:1]
-    long = Stream(StreamLimits())
+    long = Stream(Limits())
     for number in range(1, 4000):
         entry_id = make_id(number, 0)
         long.append(entry_id, b"*2\r\n$%d\r\n%d-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n" % (len(str(number)) + 2, number))
@@ -324,7 +324,7 @@ def test_a_short_stream_has_one_node_whatever_the_limits() -> None:
                 stream = stream_of(*(f"XADD s {number}-0 field value" for number in range(1, count + 1)))
                 if is_settled:
                     stream.settle_nodes()
-                stream.limits = StreamLimits(size_max, entries_max)
+                stream.limits = Limits(size_max, entries_max)
                 if stream.short() is not None:
                     stream.settle_nodes()
                     assert len(stream.nodes.nodes) == 1
@@ -377,7 +377,7 @@ def test_short_streams_are_read_many_at_a_time_as_they_are_one_by_one(form: Modu
             assert position == len(b"before" + data)
             assert [(key, expires_ms) for key, _, expires_ms in keys] == [(key, expires.get(key)) for key in KEYS]
         for _, read, _ in keys:
-            assert_same(Stream.of_short(read, StreamLimits()), decoded(encoded(stream)))
+            assert_same(Stream.of_short(read, Limits()), decoded(encoded(stream)))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -405,7 +405,7 @@ def test_what_a_file_has_of_other_streams_is_read_one_by_one(form: ModuleType, n
     read = form.read_short_value(data, 0)
     assert (read is None) is (name in NOT_READ_AS_SHORT)
     if read is not None:
-        assert_same(Stream.of_short(read, StreamLimits()), decoded(data))
+        assert_same(Stream.of_short(read, Limits()), decoded(data))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -427,7 +427,7 @@ def test_a_node_with_deleted_entries_is_read_as_it_is(form: ModuleType) -> None:
         "01 0500 0101 0500 03 00" + NO_PRODUCERS
     )
     read = form.read_short_value(data, 0)
-    stream = Stream.of_short(read, StreamLimits())
+    stream = Stream.of_short(read, Limits())
     assert_same(stream, decoded(data))
     assert [node.shape for node in stream.nodes.nodes] == [(make_id(1, 1), make_id(5, 0), 1, 3, 49, (b"f",))]
     assert (stream.log.first_id, stream.nodes.settled_id) == (make_id(1, 2), make_id(1, 2))
@@ -451,8 +451,8 @@ def test_damaged_short_streams_are_left_to_the_reader_of_all_streams(form: Modul
                 read_count += 1
                 source = Source([changed])
                 assert_same(
-                    Stream.of_short(read, StreamLimits()),
-                    read_stream(source, WITH_RELEASED, StreamLimits(), now_ms=NOW_MS),
+                    Stream.of_short(read, Limits()),
+                    read_stream(source, WITH_RELEASED, Limits(), now_ms=NOW_MS),
                 )
     assert read_count
 
@@ -463,7 +463,7 @@ def test_the_payload_of_a_short_stream_is_that_of_any_other(name: str) -> None:
     content = bytes((WITH_RELEASED,)) + encoded(stream, compress=True) + b"\x0f\0"
     found = b"".join(payload.dump(stream, now_ms=NOW_MS))
     assert found == content + crc64(content).to_bytes(8, "little")
-    restored = payload.restore(found, StreamLimits(), now_ms=NOW_MS)
+    restored = payload.restore(found, Limits(), now_ms=NOW_MS)
     assert isinstance(restored, Stream)
     assert_same(restored, decoded(encoded(stream)))
     assert told(restored) == told(stream)
@@ -577,7 +577,7 @@ def test_every_changed_byte_is_refused_or_gives_a_sound_stream(compress: bool) -
         for value in {0, 1, 0x7F, 0xC0, 0xFF, data[index] ^ 1, data[index] ^ 0x80, data[index] + 1 & 0xFF}:
             source = Source([data[:index] + bytes((value,)) + data[index + 1 :]])
             try:
-                stream = read_stream(source, WITH_RELEASED, StreamLimits(), now_ms=NOW_MS)
+                stream = read_stream(source, WITH_RELEASED, Limits(), now_ms=NOW_MS)
             except RdbError:
                 continue
             stream.check()
@@ -591,7 +591,7 @@ def test_no_payload_does_more_than_to_be_refused(body: bytes, kind: int) -> None
     sealed += crc64(sealed).to_bytes(8, "little")
     assert payload.is_intact(sealed)
     try:
-        payload.restore(sealed, StreamLimits(), now_ms=NOW_MS)
+        payload.restore(sealed, Limits(), now_ms=NOW_MS)
     except RdbError:
         return
 

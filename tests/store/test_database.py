@@ -10,7 +10,7 @@ import pytest
 from headrace.store.database import Database, Store
 from headrace.store.errors import WrongType
 from headrace.store.events import DEL, EXPIRED, KEY_MISS, NEW, OVERWRITTEN, SET, TYPE_CHANGED, Event
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from headrace.store.stream import Stream
 from headrace.store.text import EditedText
 
@@ -57,7 +57,7 @@ def told(db: Database) -> list[tuple[Event, bytes]]:
 def test_typed_reads_refuse_the_other_type() -> None:
     db = Database(0)
     db.put(b"string", b"v")
-    db.put(b"stream", Stream(StreamLimits()))
+    db.put(b"stream", Stream(Limits()))
     assert db.get_string(b"string", NOW_MS) == b"v"
     assert isinstance(db.get_stream(b"stream", NOW_MS), Stream)
     assert db.get_string(b"no", NOW_MS) is None
@@ -70,7 +70,7 @@ def test_typed_reads_refuse_the_other_type() -> None:
 
 def test_reads_are_counted_as_hits_and_misses_where_redis_counts_them() -> None:
     db = filled(1)
-    db.put(b"stream", Stream(StreamLimits()))
+    db.put(b"stream", Stream(Limits()))
     events = told(db)
     db.get(b"key:0", NOW_MS), db.get_string(b"key:0", NOW_MS), db.get_stream(b"stream", NOW_MS), db.get(b"no", NOW_MS)
     assert (db.hits, db.misses) == (0, 0)
@@ -88,7 +88,7 @@ def test_reads_are_counted_as_hits_and_misses_where_redis_counts_them() -> None:
 def test_strings_of_several_keys_are_read_in_order_and_counted_one_by_one() -> None:
     db = filled(1)
     db.put(b"edited", EditedText(b"w"))
-    db.put(b"stream", Stream(StreamLimits()))
+    db.put(b"stream", Stream(Limits()))
     events = told(db)
     found = db.read_strings([b"stream", b"key:0", b"no", b"edited", b"key:0"], NOW_MS)
     assert found == [None, b"v", None, b"w", b"v"]
@@ -97,7 +97,7 @@ def test_strings_of_several_keys_are_read_in_order_and_counted_one_by_one() -> N
 
 
 def test_a_stream_remembers_when_it_was_last_looked_at() -> None:
-    db, stream = Database(0), Stream(StreamLimits())
+    db, stream = Database(0), Stream(Limits())
     assert stream.used_ms == 0
     db.put(b"stream", stream)
     db.put(b"string", b"v")
@@ -233,9 +233,9 @@ def test_new_is_announced_before_the_creating_event_and_a_removal_by_its_event()
     [
         (None, b"2", [NEW, SET]),
         (b"1", b"2", [OVERWRITTEN, SET]),
-        (b"1", Stream(StreamLimits()), [OVERWRITTEN, TYPE_CHANGED, SET]),
-        (Stream(StreamLimits()), b"2", [OVERWRITTEN, TYPE_CHANGED, SET]),
-        (Stream(StreamLimits()), Stream(StreamLimits()), [OVERWRITTEN, SET]),
+        (b"1", Stream(Limits()), [OVERWRITTEN, TYPE_CHANGED, SET]),
+        (Stream(Limits()), b"2", [OVERWRITTEN, TYPE_CHANGED, SET]),
+        (Stream(Limits()), Stream(Limits()), [OVERWRITTEN, SET]),
     ],
 )
 def test_an_overwritten_value_is_announced_before_the_event(
@@ -293,7 +293,7 @@ def test_clear_reports_only_keys_that_existed() -> None:
     present, missing = Watcher(), Watcher()
     db.watch(b"key:0", present)
     db.watch(b"no", missing)
-    db.put(b"stream", Stream(StreamLimits()))
+    db.put(b"stream", Stream(Limits()))
     db.ready.clear()
     assert db.clear() == 2
     assert (present.dirty, missing.dirty) == (True, False)
@@ -307,7 +307,7 @@ def test_swap_exchanges_keys_and_notifies_both_sides() -> None:
     first.expires[b"a"] = NOW_MS
     second.put(b"b", b"2")
     for number, db in enumerate((first, second)):
-        db.put(b"stream:%d" % number, Stream(StreamLimits()))
+        db.put(b"stream:%d" % number, Stream(Limits()))
     streams = first.streams, second.streams
     watchers = {(db.index, key): Watcher() for db in (first, second) for key in (b"a", b"b", b"no")}
     for (index, key), watcher in watchers.items():

@@ -9,14 +9,14 @@ from headrace.store.garbage import ITEMS_PER_STEP, PENDING_COUNT_MIN, Garbage
 from headrace.store.group import Group
 from headrace.store.ids import make_id
 from headrace.store.image import StoreImage
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from headrace.store.stream import Stream
 
 COUNT = PENDING_COUNT_MIN
 
 
 def stream_with_pending(count: int = COUNT) -> Stream:
-    stream = Stream(StreamLimits())
+    stream = Stream(Limits())
     group = stream.groups[b"g"] = Group(b"g", 0)
     consumer = group.add_consumer(b"c", 1)
     group.pending.deliver([make_id(number, 0) for number in range(1, count + 1)], consumer, time_ms=1, count=1)
@@ -100,5 +100,5 @@ def test_a_stream_that_a_snapshot_still_reads_is_not_taken_apart() -> None:
 
 def test_small_streams_go_at_once() -> None:
     garbage = Garbage()
-    garbage.add_stream(stream_with_pending(PENDING_COUNT_MIN - 1))
+    garbage.add_value(stream_with_pending(PENDING_COUNT_MIN - 1))
     assert len(garbage) == 0

@@ -9,7 +9,7 @@ from headrace.store.database import Store
 from headrace.store.group import Group
 from headrace.store.ids import format_id, make_id
 from headrace.store.image import KeyImage, StoreImage, StreamImage, keys_now
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from headrace.store.stream import Stream
 
 NOW_MS = 1_700_000_000_000
@@ -27,7 +27,7 @@ def store() -> Store:
     store.databases[0].put(b"string", b"old")
     store.databases[0].expires[b"string"] = NOW_MS
     for key in (b"s", b"t"):
-        stream = Stream(StreamLimits())
+        stream = Stream(Limits())
         for ms in (1, 2, 3):
             add(stream, ms)
         stream.delete(make_id(2, 0))
@@ -110,7 +110,7 @@ def test_a_later_image_preserves_what_an_earlier_one_did(store: Store) -> None:
 
 def test_a_stream_that_is_younger_than_the_image_is_not_copied_for_it(store: Store) -> None:
     image = StoreImage(store)
-    stream = Stream(StreamLimits())
+    stream = Stream(Limits())
     before = stream.image_number
     image.preserve(stream)
     assert stream.image_number == before == Stream.newest_image_number

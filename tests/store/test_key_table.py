@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.store import key_table_plain
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from headrace.store.stream import Stream
 from headrace.store.text import EditedText, SumText
 
@@ -222,7 +222,7 @@ def test_values_are_added_up_to_the_first_key_that_exists(form: Any) -> None:
         (b"%d" % number, source.randbytes(source.choice(LENGTHS)), source.choice((None, source.randrange(-9, 9))))
         for number in range(500)
     ]
-    values += [(b"stream:%d" % number, Stream(StreamLimits()), number or None) for number in range(9)]
+    values += [(b"stream:%d" % number, Stream(Limits()), number or None) for number in range(9)]
     table, one_by_one = form.KeyTable(), form.KeyTable()
     assert table.add_many([]) is None
     assert table.add_many(values[:300]) is None

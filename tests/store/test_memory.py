@@ -18,8 +18,8 @@ from headrace.store.database import Database, KeyTable
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence
 from headrace.store.ids import StreamID, format_id, make_id
+from headrace.store.limits import Limits
 from headrace.store.memory import GROUP_COUNT_AT_ONCE_MAX, group_size
-from headrace.store.nodes import StreamLimits
 from headrace.store.object_sizes import BLOCK_SIZE
 from headrace.store.stream import Stream
 
@@ -34,7 +34,7 @@ def id_of(number: int) -> StreamID:
 def make_stream(count: int, value_size: int) -> Stream:
     """`count` entries of two fields with random values."""
     random = Random(SEED)
-    stream = Stream(StreamLimits())
+    stream = Stream(Limits())
     for number in range(count):
         pairs = (b"first-field", random.randbytes(value_size), b"second-field", random.randbytes(value_size))
         entry_id = id_of(number)

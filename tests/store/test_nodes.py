@@ -16,8 +16,9 @@ from headrace.store import node_counts_plain, nodes
 from headrace.store.chunk import CHUNK_ENTRIES_MAX
 from headrace.store.group import Group
 from headrace.store.ids import ID_MAX, SEQ_BITS, SEQ_MASK, U64_MAX, format_id, make_id, parse_id
+from headrace.store.limits import Limits
 from headrace.store.node_sizes import integer_size, signed_difference, string_size
-from headrace.store.nodes import NODE_SIZE_UNLIMITED, IDList, NodeLedger, StreamLimits
+from headrace.store.nodes import NODE_SIZE_UNLIMITED, IDList, NodeLedger
 from headrace.store.stream import References, Stream
 from headrace.store.trimming import Trim, default_limit, first_physical_id, trim
 
@@ -28,7 +29,7 @@ def add(stream: Stream, text: bytes, *pairs: bytes) -> None:
     stream.append(entry_id, b"*2\r\n" + pack_command((format_id(entry_id),))[4:] + pack_command(pairs or (b"f", b"v")))
 
 
-def hundred(limits: StreamLimits) -> Stream:
+def hundred(limits: Limits) -> Stream:
     stream = Stream(limits)
     for ms in range(1, 101):
         add(stream, b"%d-1" % ms)
@@ -82,7 +83,7 @@ def test_differences_of_ids_wrap_as_signed_numbers() -> None:
     ],
 )
 def test_trims_of_a_hundred_entries_in_nodes_of_ten_remove_what_redis_removes(request_: Trim, removed: int) -> None:
-    stream = hundred(StreamLimits(node_entries_max=10))
+    stream = hundred(Limits(node_entries_max=10))
     assert trim(stream, request_)[0] == removed
     assert len(stream) == 100 - removed
     assert stream.max_deleted_id == 0
@@ -90,7 +91,7 @@ def test_trims_of_a_hundred_entries_in_nodes_of_ten_remove_what_redis_removes(re
 
 
 def test_a_trim_by_entry_returns_the_largest_removed_id() -> None:
-    stream = hundred(StreamLimits(node_entries_max=10))
+    stream = hundred(Limits(node_entries_max=10))
     assert trim(stream, Trim(length_max=93, references=References.DELETE)) == (7, make_id(7, 1))
     assert trim(stream, Trim(id_min=make_id(8, 1), references=References.DELETE)) == (0, 0)
     assert trim(stream, Trim(length_max=90)) == (3, 0)
@@ -99,7 +100,7 @@ def test_a_trim_by_entry_returns_the_largest_removed_id() -> None:
 
 
 def test_acked_trimming_ends_with_the_first_node_that_is_not_to_go_whole() -> None:
-    stream = hundred(StreamLimits(node_entries_max=10))
+    stream = hundred(Limits(node_entries_max=10))
     group = stream.groups[b"g"] = Group(b"g", make_id(100, 1))
     consumer = group.add_consumer(b"c", 1)
     group.pending.deliver([make_id(ms, 1) for ms in range(1, 6)], consumer, time_ms=1, count=1)
@@ -108,7 +109,7 @@ def test_acked_trimming_ends_with_the_first_node_that_is_not_to_go_whole() -> No
 
 
 def test_a_node_that_goes_whole_takes_none_of_those_before_it_that_stay() -> None:
-    stream = hundred(StreamLimits(node_entries_max=10))
+    stream = hundred(Limits(node_entries_max=10))
     group = stream.groups[b"g"] = Group(b"g", make_id(100, 1))
     consumer = group.add_consumer(b"c", 1)
     group.pending.deliver([make_id(1, 1)], consumer, time_ms=1, count=1)
@@ -118,7 +119,7 @@ def test_a_node_that_goes_whole_takes_none_of_those_before_it_that_stay() -> Non
 
 
 def test_each_node_has_the_entries_that_are_left_of_its_own() -> None:
-    stream = hundred(StreamLimits(node_entries_max=10))
+    stream = hundred(Limits(node_entries_max=10))
     add(stream, b"101-1")
     for ms in (*range(11, 21), *range(22, 30)):
         stream.delete(make_id(ms, 1))
@@ -137,7 +138,7 @@ def test_each_node_has_the_entries_that_are_left_of_its_own() -> None:
 @pytest.mark.parametrize("references", [References.KEEP, References.DELETE])
 def test_an_empty_node_stays_once_enough_was_removed(references: References) -> None:
     """Asked of Redis 8.10.2: an entry that was deleted holds back the node, and what is trimmed leaves it empty."""
-    stream = Stream(StreamLimits(node_entries_max=3))
+    stream = Stream(Limits(node_entries_max=3))
     for ms in range(1, 10):
         add(stream, b"%d-1" % ms)
     group = stream.groups[b"g"] = Group(b"g", make_id(9, 1))
@@ -153,7 +154,7 @@ def test_an_empty_node_stays_once_enough_was_removed(references: References) -> 
 
 
 def test_a_trim_that_leaves_the_first_node_counts_no_entries_for_it() -> None:
-    stream = hundred(StreamLimits(node_entries_max=10))
+    stream = hundred(Limits(node_entries_max=10))
     stream.settle_nodes()
     add(stream, b"101-1")
     assert trim(stream, Trim(length_max=92, approximate=True)) == (0, 0)
@@ -165,7 +166,7 @@ def test_a_trim_that_leaves_the_first_node_counts_no_entries_for_it() -> None:
 
 
 def test_nodes_with_few_entries_left_go_when_their_turn_comes() -> None:
-    stream = hundred(StreamLimits(node_entries_max=10))
+    stream = hundred(Limits(node_entries_max=10))
     for ms in (*range(1, 9), *range(21, 29)):
         stream.delete(make_id(ms, 1))
     assert [node.live for node in stream.nodes.nodes[:4]] == [2, 10, 2, 10]
@@ -176,27 +177,27 @@ def test_nodes_with_few_entries_left_go_when_their_turn_comes() -> None:
 
 def test_the_limit_that_tilde_implies_is_a_hundred_nodes() -> None:
     assert [default_limit(n) for n in (100, 0, 10**9)] == [10_000, 10_000, 1_000_000]
-    stream = Stream(StreamLimits(node_entries_max=1))
+    stream = Stream(Limits(node_entries_max=1))
     for ms in range(1, 251):
         add(stream, b"%d-1" % ms)
     assert trim(stream, Trim(length_max=0, approximate=True, limit=default_limit(1)))[0] == 100
 
 
 def test_a_byte_limit_opens_nodes_as_well() -> None:
-    stream = hundred(StreamLimits(node_size_max=60))
+    stream = hundred(Limits(node_size_max=60))
     stream.settle_nodes()
     assert [node.live for node in stream.nodes.nodes[:3]] == [4, 4, 4]
 
 
 @pytest.mark.parametrize("size_max", [0, NODE_SIZE_UNLIMITED, NODE_SIZE_UNLIMITED + 1, 2**63 - 1])
 def test_a_byte_limit_beyond_what_a_listpack_takes_is_none(size_max: int) -> None:
-    stream = hundred(StreamLimits(node_size_max=size_max, node_entries_max=40))
+    stream = hundred(Limits(node_size_max=size_max, node_entries_max=40))
     stream.settle_nodes()
     assert [node.live for node in stream.nodes.nodes] == [40, 40, 20]
 
 
 def test_neighbouring_nodes_keep_the_names_of_their_fields_once() -> None:
-    stream = hundred(StreamLimits(node_entries_max=10))
+    stream = hundred(Limits(node_entries_max=10))
     add(stream, b"101-1", b"other", b"v")
     stream.settle_nodes()
     first, *others, last = stream.nodes.nodes
@@ -206,7 +207,7 @@ def test_neighbouring_nodes_keep_the_names_of_their_fields_once() -> None:
 
 
 def test_a_node_has_the_field_names_of_its_first_entry_though_values_read_like_those_of_the_node_before() -> None:
-    stream = hundred(StreamLimits(node_entries_max=1))
+    stream = hundred(Limits(node_entries_max=1))
     add(stream, b"101-1", b"one", b"v", b"two", b"v")
     add(stream, b"102-1", b"one", b"v", b"other", b"two")
     stream.settle_nodes()
@@ -214,7 +215,7 @@ def test_a_node_has_the_field_names_of_its_first_entry_though_values_read_like_t
 
 
 def test_the_first_physical_id_is_that_of_a_deleted_entry_while_its_node_lives() -> None:
-    stream = hundred(StreamLimits(node_entries_max=10))
+    stream = hundred(Limits(node_entries_max=10))
     stream.delete(make_id(1, 1))
     assert first_physical_id(stream) == make_id(1, 1)
     trim(stream, Trim(length_max=90))
@@ -251,7 +252,7 @@ def test_radix_tree_nodes_are_counted_as_redis_has_them(first_ids: list[int], co
 
 @pytest.mark.parametrize("is_trim", [False, True])
 def test_the_counters_of_a_node_grow_and_shrink_with_what_they_count(is_trim: bool) -> None:
-    stream = Stream(StreamLimits(node_entries_max=200, node_size_max=0))
+    stream = Stream(Limits(node_entries_max=200, node_size_max=0))
     for ms in range(1, 201):
         add(stream, b"%d-1" % ms)
     stream.settle_nodes()
@@ -312,7 +313,7 @@ def test_radix_tree_keeps_its_count_as_nodes_come_and_go(seed: int) -> None:
 
 
 def test_the_smallest_id_is_in_a_node() -> None:
-    stream = Stream(StreamLimits())
+    stream = Stream(Limits())
     add(stream, b"0-1")
     stream.check()
     assert first_physical_id(stream) == 1
@@ -372,7 +373,7 @@ def test_full_chunks_are_counted_when_they_are_if_that_is_quick_and_the_rest_whe
     is_compiled: bool, chunks_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_module, "IS_COMPILED", is_compiled)
-    stream = Stream(StreamLimits())
+    stream = Stream(Limits())
     for ms in range(1, 3_001):
         add(stream, b"%d-0" % ms)
     counted = sum(node.total for node in stream.nodes.nodes)
@@ -391,7 +392,7 @@ def test_nodes_are_the_same_whether_counted_at_once_or_little_by_little(
     monkeypatch.setattr(stream_module, "IS_COMPILED", False)  # else full chunks are counted when they are
     source = random.Random(seed)
     texts = [b"", b"7", b"-12", b"0123", b"128", b"99999", b"x" * 63, b"y" * 64, b"z" * 4096, b"text", b"text9"]
-    limits = StreamLimits(node_entries_max=source.choice([0, 10, 300]), node_size_max=source.choice([200, 4096, 0]))
+    limits = Limits(node_entries_max=source.choice([0, 10, 300]), node_size_max=source.choice([200, 4096, 0]))
     streams = [Stream(limits) for _ in range(2)]
     ms, seq, entries = 5, 5, {}
     for _ in range(3_000):
@@ -434,7 +435,7 @@ STEPS = [0, 1, 126, 127, 128, 129, 4095, 4096, 2**15 - 1, 2**15, 2**23 - 1, 2**2
     ],
 )
 def test_a_node_has_the_size_of_its_parts_whatever_the_ids(ids: list[int]) -> None:
-    stream = Stream(StreamLimits(node_size_max=0, node_entries_max=0))
+    stream = Stream(Limits(node_size_max=0, node_entries_max=0))
     for entry_id in ids:
         add(stream, format_id(entry_id))
     stream.settle_nodes()
@@ -449,7 +450,7 @@ LENGTHS = [0, 1, 19, 20, 21, 62, 63, 64, 65, 125, 126, 4095, 4096]
     "value", [b"-7", b"a7", b"-0", *(char * length for char in (b"x", b"7") for length in LENGTHS)]
 )
 def test_a_node_has_the_size_of_its_parts_whatever_the_values(value: bytes) -> None:
-    stream = Stream(StreamLimits(node_size_max=0))
+    stream = Stream(Limits(node_size_max=0))
     add(stream, b"1-1", b"f", value)
     stream.settle_nodes()
     (node,) = stream.nodes.nodes
@@ -459,7 +460,7 @@ def test_a_node_has_the_size_of_its_parts_whatever_the_values(value: bytes) -> N
 def test_an_entry_opens_a_node_where_it_would_bring_the_last_one_to_its_limit() -> None:
     counts = []
     for room in (0, 1):
-        limits = StreamLimits(node_size_max=0)
+        limits = Limits(node_size_max=0)
         stream = Stream(limits)
         add(stream, b"1-1")
         stream.settle_nodes()
@@ -472,7 +473,7 @@ def test_an_entry_opens_a_node_where_it_would_bring_the_last_one_to_its_limit() 
 
 @pytest.mark.parametrize("fields_count", [1, 60, 61, 62, 63, 122, 123, 124, 125, 127, 128])
 def test_wide_entries_have_the_size_of_their_parts(fields_count: int) -> None:
-    stream = Stream(StreamLimits(node_size_max=0))
+    stream = Stream(Limits(node_size_max=0))
     names = [b"f%d" % number for number in range(fields_count)]
     entries = [[text for name in words for text in (name, b"v")] for words in (names, names, names[::-1])]
     for ms, pairs in enumerate(entries, 1):

@@ -12,7 +12,7 @@ from headrace.store.errors import GenericError
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence
 from headrace.store.ids import ID_MAX, U64_MAX, format_id, make_id, parse_id
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from headrace.store.stream import ENTRIES_ADDED_MAX, References, Stream
 from headrace.store.trimming import Trim, trim
 
@@ -25,7 +25,7 @@ def add(stream: Stream, *texts: str) -> None:
 
 
 def five(position: str = "0", entries_read: int = -1) -> tuple[Stream, Group]:
-    stream = Stream(StreamLimits())
+    stream = Stream(Limits())
     add(stream, "1-1", "2-1", "3-1", "4-1", "5-1")
     group = stream.groups[b"g"] = Group(b"g", parse_id(position.encode()), entries_read)
     return stream, group
@@ -61,7 +61,7 @@ def test_a_run_is_added_as_its_entries_are_one_by_one(added_before: int) -> None
 
 
 def test_generated_ids_never_go_back_when_the_clock_does() -> None:
-    stream = Stream(StreamLimits())
+    stream = Stream(Limits())
     assert stream.next_id(5) == make_id(5, 0)
     add(stream, "7-3")
     assert stream.next_id(5) == make_id(7, 4)
@@ -133,7 +133,7 @@ def test_entries_up_to_an_id_are_counted_where_they_can_be(
 
 
 def test_a_stream_that_never_had_entries_has_none_up_to_any_id() -> None:
-    assert Stream(StreamLimits()).entries_up_to(ID_MAX) == 0
+    assert Stream(Limits()).entries_up_to(ID_MAX) == 0
 
 
 def test_a_group_does_not_go_back() -> None:
@@ -235,7 +235,7 @@ def test_an_exact_lag_counts_the_live_entries_after_the_position(position: str, 
 def test_an_exact_lag_looks_at_the_chunks_of_the_nearer_end_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: no entry is looked at one by one, and of a long stream only the shorter part."""
     monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", 10)
-    stream = Stream(StreamLimits())
+    stream = Stream(Limits())
     add(stream, *(f"{ms}-0" for ms in range(1, 1001)))
     assert stream.delete(make_id(500, 0))
     looked_at: list[Chunk] = []
@@ -322,7 +322,7 @@ def test_a_copy_shares_nothing() -> None:
 
 def test_a_copy_of_a_short_stream_becomes_the_same_stream_which_may_grow() -> None:
     for is_settled in (False, True):
-        stream = Stream(StreamLimits())
+        stream = Stream(Limits())
         add(stream, "1-0", "2-0", "5-0")
         stream.set_last_id(make_id(9, 9))
         stream.max_deleted_id, stream.entries_added = make_id(8, 8), 70

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from headrace.store.ids import StreamID, make_id
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from headrace.store.stream import References, Stream
 from headrace.store.trimming import Trim, trim
 from support.inprocess import Rig
@@ -69,7 +69,7 @@ def trim_acked_entry_by_entry(stream: Stream, request: Trim) -> list[StreamID]:
 def test_acked_removes_what_every_group_has_read_and_acknowledged(seed: int) -> None:
     rnd = random.Random(seed)
     caller = Rig().connect()
-    caller.client.db.put(b"s", Stream(StreamLimits(node_entries_max=10)))
+    caller.client.db.put(b"s", Stream(Limits(node_entries_max=10)))
     caller.call(*(f"XADD s {ms}-1 f v" for ms in range(1, 301)))
     for group in ("g", "h", "i")[: rnd.randrange(4)]:
         count = rnd.choice((300, 300, rnd.randrange(1, 300)))

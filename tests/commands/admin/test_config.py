@@ -13,7 +13,7 @@ from headrace.commands.core.table import TABLE, Flag
 from headrace.protocol.replies import OK, SimpleString, Verbatim
 from headrace.server.configuration.config import Config
 from headrace.store.errors import GenericError
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from support.inprocess import Rig
 
 
@@ -46,7 +46,7 @@ def test_get_returns_a_map(context: Any) -> None:
 
 
 def test_streams_have_the_limits_that_are_the_defaults_of_the_directives() -> None:
-    config, limits = Config(), StreamLimits()
+    config, limits = Config(), Limits()
     assert limits.node_size_max == config.stream_node_max_bytes
     assert limits.node_entries_max == config.stream_node_max_entries
     assert limits.idmp_duration_s == config.stream_idmp_duration

@@ -17,7 +17,7 @@ from headrace.store.database import Store
 from headrace.store.group import Group
 from headrace.store.ids import parse_id
 from headrace.store.image import StreamImage, parts_now
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from headrace.store.policies import lines
 from headrace.store.stream import Stream
 
@@ -37,7 +37,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     store = Store(16)
     for db in (store.databases[0], store.databases[3]):
         for key in KEYS:
-            stream = Stream(StreamLimits())
+            stream = Stream(Limits())
             stream.append(parse_id(b"1-0"), b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n")
             stream.add_group(Group(b"g", parse_id(b"0-0"), 0))
             db.put(key, stream)
@@ -46,7 +46,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def expected_lines(key: bytes) -> list[list[bytes]]:
-    return list(lines.lines_of(key, Stream(StreamLimits())))
+    return list(lines.lines_of(key, Stream(Limits())))
 
 
 def file_of(store: Store, *, compress: bool = False) -> bytes:
@@ -55,7 +55,7 @@ def file_of(store: Store, *, compress: bool = False) -> bytes:
 
 
 def reader_of(data: bytes, *, now_ms: int = NOW_MS) -> FileReader:
-    return FileReader((data[at : at + 100] for at in range(0, len(data), 100)), StreamLimits(), now_ms=now_ms)
+    return FileReader((data[at : at + 100] for at in range(0, len(data), 100)), Limits(), now_ms=now_ms)
 
 
 @pytest.mark.parametrize("compress", [False, True])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.persistence.rdb.file import FilePolicy, FileReader
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from support.links import field, follow, settle, until
 from support.servers import Server
 from support.wire import Wire
@@ -60,7 +60,7 @@ def state(wire: Wire) -> State:
 def lines_of(server: Server, wire: Wire) -> list[tuple[int, list[bytes]]]:
     """The policy lines of a snapshot that the server writes now, with the databases."""
     assert wire.call("SAVE") == b"+OK\r\n"
-    reader = FileReader(((server.folder / "dump.rdb").read_bytes(),), StreamLimits(), now_ms=0)
+    reader = FileReader(((server.folder / "dump.rdb").read_bytes(),), Limits(), now_ms=0)
     return sorted((part.db_index, part.words) for part in reader.parts() if isinstance(part, FilePolicy))
 
 

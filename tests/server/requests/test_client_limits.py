@@ -61,7 +61,7 @@ async def id_of(peer: Peer) -> int:
 
 def fill(running: Running, key: bytes, count: int = ENTRY_COUNT) -> bytes:
     """Add entries, and answer what XRANGE must reply."""
-    stream = Stream(running.server.context.stream_limits)
+    stream = Stream(running.server.context.limits)
     running.server.store.databases[0].put(key, stream)
     expected = [b"*%d\r\n" % count]
     for number in range(1, count + 1):

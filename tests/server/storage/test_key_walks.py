@@ -18,7 +18,7 @@ from headrace.server.storage.key_walks import (
 )
 from headrace.store.database import Store
 from headrace.store.ids import make_id
-from headrace.store.nodes import StreamLimits
+from headrace.store.limits import Limits
 from headrace.store.stream import Stream
 
 NOW_MS = 1_700_000_000_000
@@ -84,7 +84,7 @@ def test_slice_removes_nothing_where_expiry_has_no_effect(setting: str) -> None:
 
 def test_long_streams_are_settled_while_there_is_little_to_do() -> None:
     store = Store()
-    long, short = Stream(StreamLimits()), Stream(StreamLimits())
+    long, short = Stream(Limits()), Stream(Limits())
     store.databases[0].put(b"long", long)
     store.databases[0].put(b"short", short)
     for number in range(1, SETTLING_LENGTH_MIN + 1):

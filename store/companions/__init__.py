@@ -1,0 +1,1 @@
+"""The values besides streams and strings: hashes, lists, sets and sorted sets."""

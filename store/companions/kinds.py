@@ -1,0 +1,9 @@
+"""The classes of companions, in the order in which the docs name them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .companion import Companion
+
+COMPANIONS: Final[tuple[type[Companion], ...]] = ()
