@@ -413,7 +413,6 @@ class Database(Observed):
         notified."""
         if other is self:
             return
-        streams = dict.fromkeys((*self.streams, *other.streams))
         for db, successor in ((self, other), (other, self)):
             for key in db.watchers:
                 if key in db.keys or key in successor.keys:
@@ -422,8 +421,7 @@ class Database(Observed):
                         is_there_after=key in successor.keys,
                         is_stale_after=successor.is_stale(key, now_ms),
                     )
-            # Clients block only on streams.
-            db.ready.update(streams)
+            db.is_all_ready = True
         self.keys, other.keys = other.keys, self.keys
         self.streams, other.streams = other.streams, self.streams
         self.governed, other.governed = other.governed, self.governed

@@ -191,8 +191,8 @@ def value_image(value: Stream | Companion) -> StreamImage | Companion:
 
 
 def _parts(db_index: int, keys: KeyTable, take: Take) -> Iterator[Part]:
-    """Yield the keys of a copied table, with each stream or companion as `take` copies it. References to what was yielded
-    are dropped."""
+    """Yield the keys of a copied table, with each stream or companion as `take` copies it. References to what was
+    yielded are dropped."""
     while keys:
         strings, streams, expires = keys.take_some(KEYS_COUNT_MAX)
         if strings:

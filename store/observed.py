@@ -26,7 +26,7 @@ class Observed:
     `signal_ready` collects keys that may have data for blocked readers.
     """
 
-    __slots__ = ("index", "is_observed", "on_change", "on_event", "ready", "watchers")
+    __slots__ = ("index", "is_all_ready", "is_observed", "on_change", "on_event", "ready", "watchers")
 
     def __init__(self, index: int) -> None:
         # Number of the database.
@@ -35,6 +35,8 @@ class Observed:
         self.watchers: dict[bytes, dict[Watcher, bool]] = {}
         # Keys touched since the waiters were last served, in touch order.
         self.ready: dict[bytes, None] = {}
+        # Whether that is every key that clients wait for: another dataset has come.
+        self.is_all_ready = False
         # Called with each touched key and the event that touched it.
         self.on_change: Callable[[bytes, Event | None], None] | None = None
         # Called with database index, event and key.

@@ -11,14 +11,13 @@ from typing import Final
 from ...persistence.rdb import payload
 from ...protocol.replies import OK, Push, Reply, SetReply, SimpleString, Verbatim
 from ...store.errors import GenericError, StillLoading, no_such_key
-from ...store.stream import Stream
 from ..core.lookup import subcommand_syntax_error
 from ..core.numbers import INT64_MAX, integer, integer_between, leading_integer, parse_memory
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
 from ..keyspace.digest import EMPTY, digest_dataset, digest_value
 from ..keyspace.idle import value_idle_s
-from ..strings.encoding import string_encoding
+from ..strings.encoding import encoding_of
 from .save_failed import SaveFailed
 
 logger = logging.getLogger(__name__)
@@ -208,7 +207,7 @@ def _object(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.keys.get(argv[2])
     if value is None:
         raise no_such_key()
-    encoding = b"stream" if isinstance(value, Stream) else string_encoding(argv[2], value)
+    encoding = encoding_of(argv[2], value)
     # Without the byte for the type.
     size = sum(map(len, payload.dump(value, now_ms=context.now_ms))) - payload.FOOTER_SIZE - 1
     idle_s = value_idle_s(context, value)

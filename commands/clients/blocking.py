@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from ...protocol.replies import NULL_ARRAY, Reply
+from ...store.companions.companion import Companion
 from ...store.database import Database
+from ...store.stream import Stream
 from ..core.request_size import request_size
-
-if TYPE_CHECKING:
-    from ...protocol.replies import Reply
-
 
 # Bytes of a key in the tables of waiting clients, without the key itself, as measured over a hundred thousand keys.
 WAITING_KEY_SIZE: Final = 400
@@ -47,6 +46,8 @@ class Blocked:
         "progress",
         "sent",
         "spent_ns",
+        "timeout_reply",
+        "waits_for",
         "wake_in_ms",
     )
 
@@ -61,11 +62,13 @@ class Blocked:
         blocks_again: Callable[[Database, int], bool] | None = None,
         progress: Progress | None = None,
         can_be_unblocked: bool = True,
+        waits_for: type[Stream] | type[Companion] = Stream,
+        timeout_reply: Reply = NULL_ARRAY,
     ) -> None:
         self.keys = keys
         # The command to run again; `$` is replaced by the ID it stood for.
         self.argv = argv
-        # Time until the client gets the null array, or the reply of `progress`; None for BLOCK 0.
+        # Time until the client gets `timeout_reply`, or the reply of `progress`; None for BLOCK 0.
         self.block_ms = block_ms
         # Time until a pending entry may have become idle enough (XREADGROUP CLAIM).
         self.wake_in_ms = wake_in_ms
@@ -81,6 +84,10 @@ class Blocked:
         self.progress = progress
         # Whether CLIENT UNBLOCK ends the wait.
         self.can_be_unblocked = can_be_unblocked
+        # The class of the values that end the wait.
+        self.waits_for: Final = waits_for
+        # What the client gets at the deadline.
+        self.timeout_reply: Final = timeout_reply
         self._memory_size = 0
 
     @property

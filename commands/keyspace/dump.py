@@ -9,7 +9,6 @@ from ...persistence.rdb import payload
 from ...protocol.replies import OK, Reply
 from ...store.errors import GenericError, ReplyError, syntax_error
 from ...store.events import DEL, NEW, RESTORE
-from ...store.stream import Stream
 from ..core.numbers import INT64_MAX, integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
@@ -119,7 +118,7 @@ def _parse_options(argv: list[bytes]) -> RestoreOptions:
         ("5.0.0", "Added the `ABSTTL` modifier."),
         ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
     ),
-    differs="Accepts strings and streams; any other type is `Bad data format`. Payloads are checked in full, whatever "
+    differs="Arrays and values of modules are `Bad data format`. Payloads are checked in full, whatever "
     "the value of `sanitize-dump-payload`.",
 )
 def restore(context: Context, argv: list[bytes]) -> Reply:
@@ -153,7 +152,7 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
             db.remove(key, DEL)
             context.log(b"DEL", key)
         return OK
-    if type(value) is Stream:
+    if not isinstance(value, bytes):
         value.used_ms = now_ms - options.idle_s * 1000
         if _is_check_wanted(context):
             context.server.stats.payload_checks += 1

@@ -8,7 +8,6 @@ from ...protocol.replies import OK, Reply
 from ...store.database import Database
 from ...store.errors import GenericError, no_such_key, syntax_error
 from ...store.events import COPY_TO, MOVE_FROM, MOVE_TO, NEW, RENAME_FROM, RENAME_TO, Event
-from ...store.stream import Stream
 from ...store.value import Value
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
@@ -161,7 +160,7 @@ def copy(context: Context, argv: list[bytes]) -> Reply:
     if value is None or (target.get(new_key, context.now_ms) is not None and not replace):
         return 0
     due_ms = context.db.expires.get(key)
-    twin = value.copy() if isinstance(value, Stream) else keep_encoding(key, value)
+    twin = keep_encoding(key, value) if isinstance(value, bytes) else value.copy()
     target.announce(NEW, new_key)
     old = target.replace(new_key, twin)
     context.db.use(key, context.now_ms)

@@ -6,10 +6,9 @@ from typing import Final
 
 from ...protocol.replies import Reply, SimpleString
 from ...store.errors import GenericError
-from ...store.stream import Stream
 from ..core.table import Flag, KeySpec, Trait, command, container
 from ..execution.context import Context
-from ..strings.encoding import string_encoding
+from ..strings.encoding import encoding_of
 from .idle import value_idle_s
 from .keys import KEY_ARGUMENT
 
@@ -37,16 +36,14 @@ NO_LFU: Final = (
     tips=("nondeterministic_output",),
 )
 def object_encoding(context: Context, argv: list[bytes]) -> Reply:
-    """OBJECT ENCODING key. Returns `stream`, `int`, `embstr` or `raw`; null if the key is missing.
+    """OBJECT ENCODING key. Returns its name, as `stream`, `int` or `listpack`; null if the key is missing.
 
     Source: Redis 2.2.3.
     """
     value = context.db.inspect(argv[2], context.now_ms)
     if value is None:
         return None
-    if isinstance(value, Stream):
-        return b"stream"
-    return string_encoding(argv[2], value)
+    return encoding_of(argv[2], value)
 
 
 @command(
@@ -78,7 +75,7 @@ def object_refcount(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     arguments=(KEY_ARGUMENT,),
     tips=("nondeterministic_output",),
-    differs="Only streams have an access time; the idle time of a string is always 0.",
+    differs="Strings have no access time; their idle time is always 0.",
 )
 def object_idletime(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT IDLETIME key. Returns seconds; null if the key is missing. Source: Redis 2.2.3."""

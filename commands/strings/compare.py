@@ -9,7 +9,6 @@ import xxhash
 from ...protocol.replies import Reply
 from ...store.errors import GenericError, syntax_error, wrong_number_of_arguments
 from ...store.events import DEL
-from ...store.stream import Stream
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
@@ -66,7 +65,7 @@ def delex(context: Context, argv: list[bytes]) -> Reply:
         return 0
     if len(argv) == 4:
         condition = argv[2].upper()
-        if isinstance(value, Stream):
+        if not isinstance(value, bytes):
             raise GenericError(b"Key should be of string type if conditions are specified")
         if condition not in COMPARISONS:
             raise GenericError(b"Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")
@@ -100,9 +99,11 @@ def _parse_lcs(argv: list[bytes]) -> tuple[bool, bool, bool, int]:
 def _operands(context: Context, keys: list[bytes]) -> list[bytes]:
     """Returns the strings of the keys. All keys are looked up before the types are checked. Raises GenericError."""
     values = [context.db.read(key, context.now_ms) for key in keys]
-    texts = [value or b"" for value in values if not isinstance(value, Stream)]
-    if len(texts) < len(keys):
-        raise GenericError(NOT_STRINGS)
+    texts: list[bytes] = []
+    for value in values:
+        if value is not None and not isinstance(value, bytes):
+            raise GenericError(NOT_STRINGS)
+        texts.append(value or b"")
     return texts
 
 

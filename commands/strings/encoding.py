@@ -1,9 +1,10 @@
-"""The encoding that Redis would use for a string, as OBJECT ENCODING shows it."""
+"""The encoding that Redis would use for a value, as OBJECT ENCODING shows it."""
 
 from __future__ import annotations
 
+from ...store.stream import Stream
 from ...store.text import EMBEDDED_SIZE_MAX, EditedText, SumText, edited
-from ...store.value import Value
+from ...store.value import STREAM, Value
 from ..core.numbers import is_canonical_integer
 
 
@@ -14,6 +15,13 @@ def string_encoding(key: bytes, text: bytes) -> bytes:
     if is_canonical_integer(text) and not isinstance(text, SumText):
         return b"int"
     return b"embstr" if len(key) + len(text) <= EMBEDDED_SIZE_MAX else b"raw"
+
+
+def encoding_of(key: bytes, value: Value) -> bytes:
+    """Returns the encoding of the value of `key`."""
+    if isinstance(value, bytes):
+        return string_encoding(key, value)
+    return STREAM if isinstance(value, Stream) else value.encoding
 
 
 def keep_encoding(key: bytes, value: Value) -> Value:

@@ -16,9 +16,9 @@ from ...commands.core.table import DECLARED, Trait
 from ...commands.execution.calls import count_call, count_commands, failed
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import refusal_of
-from ...protocol.replies import NULL_ARRAY, Reply
+from ...protocol.replies import Reply
 from ...store.errors import ReplyError
-from ...store.stream import Stream
+from ...store.value import Value
 from .runner import Runner
 from .session import Session
 from .waiters import LineKey, Waiter, Waiters
@@ -80,6 +80,7 @@ class Serving:
     def forget_ready(self) -> None:
         """Forget the touched keys, since no client waits."""
         for db in self._context.store.databases:
+            db.is_all_ready = False
             if db.ready:
                 db.ready.clear()
 
@@ -112,12 +113,12 @@ class Serving:
 
     def _serve_line(self, db_index: int, key: bytes, served: list[Session]) -> None:
         """Run again the clients that wait for a key. `served` are those whose replies were not sent yet."""
-        is_stream = type(self._context.store.databases[db_index].keys.get(key)) is Stream
+        value = self._context.store.databases[db_index].keys.get(key)
         waiting = self.waiters.in_line(db_index, key)
         self._context.shared_reads = {} if len(waiting) > 1 else None
         try:
             for waiter in waiting:
-                if waiter.lines and self._run_again(waiter, is_stream=is_stream):
+                if waiter.lines and self._run_again(waiter, value):
                     served.append(self._runner.sessions[waiter.client.id])
                     if len(served) == SERVED_AT_ONCE:
                         self.send_early(served)
@@ -128,18 +129,22 @@ class Serving:
     def _take_ready_lines(self) -> list[LineKey]:
         lines: list[LineKey] = []
         for index in list(self.waiters.databases):
-            ready = self._context.store.databases[index].ready
-            if ready:
-                lines += [(index, key) for key in ready if (index, key) in self.waiters.lines]
-                ready.clear()
+            db = self._context.store.databases[index]
+            if db.is_all_ready:
+                lines += [line for line in self.waiters.lines if line[0] == index]
+                db.is_all_ready = False
+                db.ready.clear()
+            elif db.ready:
+                lines += [(index, key) for key in db.ready if (index, key) in self.waiters.lines]
+                db.ready.clear()
         return lines
 
-    def _run_again(self, waiter: Waiter, *, is_stream: bool) -> bool:
+    def _run_again(self, waiter: Waiter, value: Value | None) -> bool:
         """Run a blocked command again. Returns True if it was answered; False if it continues to wait, with its old
         deadline.
 
-        A key that is not a stream, or no more, concerns only readers of a group, which learn that their group was
-        deleted. XREAD waits for a new stream.
+        `value` is that of the touched key. One of another type than the command waits for, or none, concerns only
+        readers of a group, which learn that their group was deleted. XREAD waits for a new stream.
         """
         pause = self._runner.pause
         if pause.end_ms is None and self._would_wait_on(waiter):
@@ -147,7 +152,7 @@ class Serving:
             return False
         client, context = waiter.client, self._context
         row = find_row(waiter.blocked.argv, DECLARED)
-        if not is_stream and not row.trait_bits & WAITS_FOR_GROUP:
+        if not isinstance(value, waiter.blocked.waits_for) and not row.trait_bits & WAITS_FOR_GROUP:
             return False
         if pause.concerns(client, row):
             self._hold(waiter)
@@ -195,7 +200,7 @@ class Serving:
     # -- ends without data -----------------------------------------------------------------------
 
     def run_timers(self, now_ms: int) -> None:
-        """Answer waits past their deadline with the null array, and run those again whose wake time has passed.
+        """Answer waits past their deadline, and run those again whose wake time has passed.
 
         `now_ms` is Unix time, for the commands that are run.
         """
@@ -210,7 +215,7 @@ class Serving:
 
     def _end_at_deadline(self, waiter: Waiter) -> None:
         progress = waiter.blocked.progress
-        self._end_without_run(waiter, NULL_ARRAY if progress is None else progress.reply())
+        self._end_without_run(waiter, waiter.blocked.timeout_reply if progress is None else progress.reply())
 
     def _end_without_run(self, waiter: Waiter, reply: Reply) -> None:
         """End a wait with this reply, without another run. It counts as the end of a call."""

@@ -320,7 +320,8 @@ def test_swap_exchanges_keys_and_notifies_both_sides() -> None:
     assert dict(second.keys.items()) == {b"a": b"1", **streams[0]}
     assert (times(first), times(second)) == ({}, {b"a": NOW_MS})
     assert [key for key, watcher in watchers.items() if not watcher.dirty] == [(0, b"no"), (1, b"no")]
-    assert set(first.ready) == set(second.ready) == {b"stream:0", b"stream:1"}
+    assert first.is_all_ready
+    assert second.is_all_ready
     assert set(walk(first, 10)) == {b"b", b"stream:1"}
     first.check()
     second.check()
