@@ -7,6 +7,7 @@ LogError
 ├── BadPolicyLine    a policy line that cannot be read
 ├── LogFailure       a write or fsync failed under `appendfsync always`
 └── RdbError         an RDB file or a DUMP payload that cannot be read
+    ├── EmptyValue        a value without members, which Redis leaves out
     ├── ForeignType       a key of a type that Headrace does not have
     ├── RowsError         a dataset of a primary that is in the form of rows, and damaged or of an unknown version
     └── TooManyDatabases  a key of a database that this server does not have
@@ -109,6 +110,13 @@ class RdbError(LogError):
 
     # What to do about the error; empty for damage, where only another copy of the file helps.
     advice: ClassVar[str] = ""
+
+
+class EmptyValue(RdbError):
+    """A value without members: a file may have one, which is left out."""
+
+    def __init__(self) -> None:
+        super().__init__("a value without members")
 
 
 class ForeignType(RdbError):

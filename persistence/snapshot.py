@@ -19,10 +19,12 @@ from operator import itemgetter
 from typing import Final
 
 from ..protocol.packing import pack_command
+from ..store.companions.companion import Companion
 from ..store.ids import StreamID, format_id
 from ..store.image import GroupImage, KeyImage, Part, ShortStreamsImage, StreamImage, StringsImage
 from ..store.pending import Delivery
 from ..store.policies.lines import lines_of
+from .companion_records import companion_records
 from .grammar.streams import (
     pack_adds,
     pack_base_claim,
@@ -79,9 +81,12 @@ def key_records(image: KeyImage) -> Iterator[bytes]:
         expires = {} if image.expires_ms is None else {image.key: image.expires_ms}
         yield from strings_records(StringsImage(image.db_index, [(image.key, value)], expires))
         return
-    yield from stream_records(image.key, value)
-    for words in lines_of(image.key, value):
-        yield log_lines(words)
+    if isinstance(value, Companion):
+        yield from companion_records(image.key, value)
+    else:
+        yield from stream_records(image.key, value)
+        for words in lines_of(image.key, value):
+            yield log_lines(words)
     if image.expires_ms is not None:
         yield pack_command((b"PEXPIREAT", image.key, b"%d" % image.expires_ms))
 

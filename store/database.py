@@ -335,9 +335,7 @@ class Database(Observed):
     def settle(self, key: bytes, value: Companion, event: Event | None = None) -> None:
         """After a change of the value at `key`: count its size, touch the key and announce the event. A value without
         members is removed, and DEL is announced."""
-        size = value.memory_size
-        self._companions_size += size - value.counted_size
-        value.counted_size = size
+        self.recount(value)
         self.touch(key, event)
         if not len(value):
             self.discard(key)

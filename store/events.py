@@ -34,6 +34,13 @@ INCRBYFLOAT: Final = Event(b"$", b"incrbyfloat")
 SETRANGE: Final = Event(b"$", b"setrange")
 APPEND: Final = Event(b"$", b"append")
 
+SADD: Final = Event(b"s", b"sadd")
+SREM: Final = Event(b"s", b"srem")
+SPOP: Final = Event(b"s", b"spop")
+SINTERSTORE: Final = Event(b"s", b"sinterstore")
+SUNIONSTORE: Final = Event(b"s", b"sunionstore")
+SDIFFSTORE: Final = Event(b"s", b"sdiffstore")
+
 XADD: Final = Event(b"t", b"xadd", is_announced_first=True)
 XTRIM: Final = Event(b"t", b"xtrim", is_announced_first=True)
 XDEL: Final = Event(b"t", b"xdel")

@@ -11,6 +11,8 @@ from typing import Final
 
 from hiredis import Reader
 
+from ...store.companions.companion import Companion
+from ...store.companions.set_value import SetValue
 from ...store.database import Database, Store
 from ...store.ids import ID_MAX, SEQ_BITS, SEQ_MASK
 from ...store.stream import Stream
@@ -39,8 +41,10 @@ def digest_value(digest: bytes, db: Database, key: bytes, value: Value) -> bytes
     """Adds the value of a key to a digest."""
     if isinstance(value, Stream):
         digest = _mix_stream(_mix(digest, TYPE_STREAM), value)
-    else:
+    elif isinstance(value, bytes):
         digest = _mix(_mix(digest, TYPE_STRING), value)
+    else:
+        digest = _mix_companion(_mix(digest, value.type_number.to_bytes(4, "big")), value)
     return _add(digest, b"!!expire!!") if key in db.expires else digest
 
 
@@ -51,6 +55,13 @@ def _mix_stream(digest: bytes, stream: Stream) -> bytes:
         reader.feed(entry)
         for word in reader.gets()[1]:
             digest = _mix(digest, word)
+    return digest
+
+
+def _mix_companion(digest: bytes, value: Companion) -> bytes:
+    if isinstance(value, SetValue):
+        for member in value.members():
+            digest = _add(digest, member)
     return digest
 
 

@@ -20,7 +20,7 @@ from ...store.limits import Limits
 from ...store.policies.lines import lines_of
 from ...store.stream import Stream
 from ...store.value import Value
-from ..errors import BadPolicyLine, ForeignType, RdbError, TooManyDatabases
+from ..errors import BadPolicyLine, EmptyValue, ForeignType, RdbError, TooManyDatabases
 from ..placing import StreamPlace
 from ..policy_lines import AUX_NAME, policy_text, words_of_text
 from .foreign import can_skip, skip_module_fields, skip_value
@@ -38,8 +38,7 @@ from .lengths import (
 from .nodes import encode_short, read_short
 from .primitives import IS_COMPILED, crc64
 from .source import Source
-from .stream import STREAM_TYPES
-from .values import STRING, VERSION, encode_value, read_value, type_error, type_of
+from .values import READABLE_TYPES, VERSION, encode_value, read_value, type_error, type_of
 
 try:
     from .string_codec import encode_strings, read_strings
@@ -317,6 +316,8 @@ class FileReader:
         self.keys_count = 0
         # Keys left out because they had expired, with their databases.
         self.expired_keys: list[tuple[int, bytes]] = []
+        # Keys left out because their values have no members.
+        self.empty_count = 0
         # Keys left out because of their type.
         self.foreign_count = 0
 
@@ -478,7 +479,7 @@ class FileReader:
         self._expires_ms = None
         self._is_left_out = True
         is_own = self._form is not None and kind == self._form.kind
-        if kind != STRING and kind not in STREAM_TYPES and not is_own:
+        if kind not in READABLE_TYPES and not is_own:
             if not self._skips_foreign or not skip_value(source, kind):
                 text = key.decode("utf-8", "backslashreplace")
                 why = f"The key '{text}' in database {self._db_index} cannot be loaded: {type_error(kind)}"
@@ -489,7 +490,11 @@ class FileReader:
         if self._form is not None and is_own:
             value = self._form.read(source, self._limits, self._now_ms)
         else:
-            value = read_value(source, kind, self._limits, now_ms=self._now_ms)
+            try:
+                value = read_value(source, kind, self._limits, now_ms=self._now_ms)
+            except EmptyValue:
+                self.empty_count += 1
+                return None
         self._is_left_out = not self._is_kept(key, expires_ms)
         return None if self._is_left_out else FileKey(self._db_index, key, value, expires_ms)
 

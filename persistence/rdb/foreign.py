@@ -16,7 +16,6 @@ from .source import Source
 # Names of the types, for error messages.
 FOREIGN_TYPES: Final = {
     1: "a list",
-    2: "a set",
     3: "a sorted set",
     4: "a hash",
     5: "a sorted set",
@@ -24,14 +23,12 @@ FOREIGN_TYPES: Final = {
     7: "a value of a module",
     9: "a hash",
     10: "a list",
-    11: "a set",
     12: "a sorted set",
     13: "a hash",
     14: "a list",
     16: "a hash",
     17: "a sorted set",
     18: "a list",
-    20: "a set",
     22: "a hash",
     23: "a hash",
     24: "a hash",
@@ -167,12 +164,11 @@ _ARRAY_ELEMENTS: Final[dict[int, Skip]] = {0: skip_string, 1: _skip_double, 2: _
 
 _SKIPS: Final[dict[int, Skip]] = {
     1: _skip_strings,
-    2: _skip_strings,
     3: _skip_old_sorted_set,
     4: _skip_pairs,
     5: _skip_sorted_set,
     7: _skip_module_value,
-    **dict.fromkeys((9, 10, 11, 12, 13, 16, 17, 20, 23), skip_string),
+    **dict.fromkeys((9, 10, 12, 13, 16, 17, 23), skip_string),
     14: _skip_strings,
     18: _skip_quicklist,
     22: _skip_early_expiring_hash,

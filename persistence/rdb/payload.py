@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from sys import maxsize
 from typing import Final
 
-from ...store.image import StreamImage, stream_image
+from ...store.companions.companion import Companion
+from ...store.image import stream_image
 from ...store.limits import Limits
 from ...store.stream import Stream
 from ...store.value import Value
@@ -14,7 +15,7 @@ from .nodes import encode_short_value, read_short_value
 from .primitives import IS_COMPILED, crc64
 from .source import Source
 from .stream import WITH_RELEASED
-from .values import VERSION, encode_value, read_value, type_of
+from .values import VERSION, Content, encode_value, read_value, type_of
 
 VERSION_SIZE: Final = 2
 CHECKSUM_SIZE: Final = 8
@@ -42,8 +43,8 @@ def dump(value: Value, *, now_ms: int, compress: bool = True) -> list[bytes]:
 
 def _pieces(value: Value, *, now_ms: int, compress: bool) -> Iterator[bytes]:
     """Yield the type and the value."""
-    if isinstance(value, bytes):
-        content: bytes | StreamImage = value
+    if isinstance(value, (bytes, Companion)):
+        content: Content = value
     else:
         value.settle_nodes()
         content = stream_image(value)

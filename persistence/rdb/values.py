@@ -1,34 +1,48 @@
-"""Values by their type byte: strings and streams, and the names of all others."""
+"""Values by their type byte: those that can be kept, and the names of all others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from ...store.companions.companion import Companion
+from ...store.companions.set_value import SetValue
 from ...store.image import StreamImage
 from ...store.limits import Limits
 from ...store.value import Value
 from ..errors import RdbError
 from .foreign import FOREIGN_TYPES
 from .lengths import read_string, string_parts
+from .sets import SET_TYPES, encode_set, read_set, set_type
 from .source import Source
 from .stream import STREAM_TYPES, WITH_RELEASED, encode_stream, read_stream
 
 # Version of the format that is written, and the newest that is read.
 VERSION: Final = 15
 STRING: Final = 0
+# Types of values that can be kept.
+READABLE_TYPES: Final = frozenset((STRING, *STREAM_TYPES, *SET_TYPES))
 
 
-def type_of(value: bytes | StreamImage) -> int:
+# What a file may have of a key.
+Content = bytes | StreamImage | Companion
+
+
+def type_of(value: Content) -> int:
     """Return the type byte of a value."""
-    return STRING if isinstance(value, bytes) else WITH_RELEASED
+    if isinstance(value, bytes):
+        return STRING
+    return set_type(value) if isinstance(value, SetValue) else WITH_RELEASED
 
 
-def encode_value(value: bytes | StreamImage, *, now_ms: int, compress: bool) -> Iterator[bytes]:
+def encode_value(value: Content, *, now_ms: int, compress: bool) -> Iterator[bytes]:
     """Yield a value without its type, in pieces; see `encode_stream`."""
     if isinstance(value, bytes):
         yield from string_parts(value, compress=compress)
+    elif isinstance(value, SetValue):
+        yield from encode_set(value, compress=compress)
     else:
+        assert isinstance(value, StreamImage)
         yield from encode_stream(value, now_ms=now_ms, compress=compress)
 
 
@@ -38,6 +52,8 @@ def read_value(source: Source, kind: int, limits: Limits, *, now_ms: int) -> Val
         return read_string(source)
     if kind in STREAM_TYPES:
         return read_stream(source, kind, limits, now_ms=now_ms)
+    if kind in SET_TYPES:
+        return read_set(source, kind, limits)
     raise RdbError(type_error(kind))
 
 
@@ -46,4 +62,4 @@ def type_error(kind: int) -> str:
     name = FOREIGN_TYPES.get(kind)
     if name is None:
         return f"Unknown RDB encoding type {kind}"
-    return f"it is {name} (RDB type {kind}), and only strings and streams can be kept"
+    return f"it is {name} (RDB type {kind}), which Headrace does not have"

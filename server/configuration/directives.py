@@ -203,6 +203,13 @@ STREAMS = (
     _row("stream-group-defaults", GroupDefaults(), b""),
 )
 
+# Up to which size a value has its small encoding.
+COMPANIONS = (
+    _row("set-max-intset-entries", COUNT, 512),
+    _row("set-max-listpack-entries", COUNT, 128),
+    _row("set-max-listpack-value", COUNT, 64),
+)
+
 PERSISTENCE = (
     _row("save", SavePoints(), b"3600 1 300 100 60 10000"),
     _row(
@@ -353,7 +360,6 @@ ACCEPTED_ONLY = (
     _echoed("hash-max-listpack-value", SIZE, 64, "hash-max-ziplist-value"),
     _echoed("hll-sparse-max-bytes", SIZE, 3000),
     _echoed("replica-full-sync-buffer-limit", SIZE, 0),
-    _echoed("set-max-listpack-value", COUNT, 64),
     _echoed("zset-max-listpack-value", SIZE, 64, "zset-max-ziplist-value"),
     # Numbers
     _echoed("active-defrag-cycle-max", Integer(1, 99), 25),
@@ -391,8 +397,6 @@ ACCEPTED_ONLY = (
     _echoed("max-new-connections-per-cycle", Integer(1, 1000), 10),
     _echoed("maxmemory-eviction-tenacity", Integer(0, 100), 10),
     _echoed("maxmemory-samples", Integer(1, 64), 5),
-    _echoed("set-max-intset-entries", COUNT, 512),
-    _echoed("set-max-listpack-entries", COUNT, 128),
     _echoed("socket-mark-id", Integer(0, 2**32 - 1), 0, change=IMMUTABLE, matters="Headrace marks no sockets"),
     _echoed("tls-session-cache-size", COUNT_32, 20480),
     _echoed("tls-session-cache-timeout", COUNT_32, 300),
@@ -413,7 +417,8 @@ ACCEPTED_ONLY = (
 )
 
 DIRECTIVES: tuple[Directive, ...] = (
-    *NETWORK, *TLS, *PROCESS, *SECURITY, *LIMITS, *STREAMS, *PERSISTENCE, *REPLICATION, *OBSERVABILITY, *ACCEPTED_ONLY,
+    *NETWORK, *TLS, *PROCESS, *SECURITY, *LIMITS, *STREAMS, *COMPANIONS, *PERSISTENCE, *REPLICATION, *OBSERVABILITY,
+    *ACCEPTED_ONLY,
 )  # fmt: skip
 
 # By lower-case name, aliases included.

@@ -44,6 +44,9 @@ class LiveSettings:
             "stream-idmp-maxsize",
             "stream-exact-lag",
         )
+        self._put_in_force(
+            self._limit_companions, "set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value"
+        )
         self._put_in_force(self._choose_compression, "stream-chunk-compression")
         self._put_in_force(self._watch_calls, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
         self._put_in_force(self._sample_calls, "latency-tracking")
@@ -74,6 +77,13 @@ class LiveSettings:
             limits.node_size_max, limits.node_entries_max = wanted
         limits.counts_lag = config.stream_exact_lag
         limits.idmp_duration_s, limits.idmp_entries_max = config.stream_idmp_duration, config.stream_idmp_maxsize
+
+    def _limit_companions(self) -> None:
+        """Apply the directives that say how large a value is when it is no longer small."""
+        config, limits = self._config, self._context.limits
+        limits.set_integers_max = config.set_max_intset_entries
+        limits.set_entries_max = config.set_max_listpack_entries
+        limits.set_value_max = config.set_max_listpack_value
 
     def _choose_compression(self) -> None:
         """Apply to chunks that are sealed from now on; sealed ones stay as they are."""

@@ -5,5 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from .companion import Companion
+from .set_value import SetValue
 
-COMPANIONS: Final[tuple[type[Companion], ...]] = ()
+COMPANIONS: Final[tuple[type[Companion], ...]] = (SetValue,)

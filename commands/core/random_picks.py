@@ -1,0 +1,43 @@
+"""Random members: different ones, and many that may repeat."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Final
+
+from ...protocol.replies import Reply
+from ...store.errors import GenericError
+from .numbers import INT64_MAX, integer
+
+# Picks that are encoded in one piece.
+PICKS_PER_PIECE: Final = 1024
+
+OUT_OF_RANGE: Final = b"value is out of range, value must between %d and %d" % (-INT64_MAX, INT64_MAX)
+
+
+def distinct_indexes(size: int, count: int) -> list[int]:
+    """`count` different numbers below `size`, in random order."""
+    return random.sample(range(size), count)
+
+
+def repeated_picks(members: list[bytes], count: int) -> Reply:
+    """The reply with `count` members, each drawn from all. A long one is made while it is sent."""
+    if count <= PICKS_PER_PIECE:
+        return random.choices(members, k=count)
+    return (b"*%d\r\n" % count, _pieces(members, count))
+
+
+def _pieces(members: list[bytes], count: int) -> Iterator[bytes]:
+    while count:
+        picked = random.choices(members, k=min(count, PICKS_PER_PIECE))
+        count -= len(picked)
+        yield b"".join([b"$%d\r\n%b\r\n" % (len(member), member) for member in picked])
+
+
+def pick_count(token: bytes) -> int:
+    """The count of SRANDMEMBER and its kin. Raises GenericError."""
+    count = integer(token)
+    if count < -INT64_MAX:
+        raise GenericError(OUT_OF_RANGE)
+    return count

@@ -1,0 +1,431 @@
+"""Intersections, unions and differences of sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ...protocol.replies import Reply, SetReply
+from ...store.companions.set_value import INTSET, SetValue
+from ...store.errors import GenericError, syntax_error
+from ...store.events import DEL, SDIFFSTORE, SINTERSTORE, SUNIONSTORE, Event
+from ...store.limits import Limits
+from ..core.numbers import INT64_MAX, integer_between
+from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
+
+LIMIT_NEGATIVE: Final = b"LIMIT can't be negative"
+
+# The members of a result, which end after a number of them.
+Members = list[bytes]
+Combine = Callable[[list[SetValue | None], int], Members]
+
+
+def _sets(context: Context, keys: list[bytes]) -> list[SetValue | None]:
+    """The sets at these keys, None for a missing key. Raises WrongType."""
+    db, now_ms = context.db, context.now_ms
+    return [db.read_companion(key, SetValue, now_ms) for key in keys]
+
+
+def _intersection(sets: list[SetValue | None], limit: int) -> Members:
+    """The members that all sets have, in the order of the smallest set; not more than `limit`."""
+    found: Members = []
+    present = sorted([value for value in sets if value is not None], key=len)
+    if len(present) < len(sets):
+        return found
+    smallest, others = present[0], present[1:]
+    for member in smallest.members():
+        for other in others:
+            if member not in other:
+                break
+        else:
+            found.append(member)
+            if len(found) == limit:
+                break
+    return found
+
+
+def _union(sets: list[SetValue | None], limit: int) -> Members:
+    """The members that any set has; not more than `limit`."""
+    found: dict[bytes, None] = {}
+    for value in sets:
+        if value is not None:
+            found.update(dict.fromkeys(value.members()))
+            if len(found) >= limit:
+                break
+    return list(found)[:limit]
+
+
+def _difference(sets: list[SetValue | None], limit: int) -> Members:
+    """The members of the first set that no other set has; not more than `limit`."""
+    first = sets[0]
+    if first is None or first in sets[1:]:
+        return []
+    others = sorted([value for value in sets[1:] if value is not None], key=len, reverse=True)
+    found: Members = []
+    for member in first.members():
+        for other in others:
+            if member in other:
+                break
+        else:
+            found.append(member)
+            if len(found) == limit:
+                break
+    return found
+
+
+def _ordered(sets: list[SetValue | None], members: Members) -> Members:
+    """Members of a result in Redis' order: ascending if all sets are intsets."""
+    if all(value is None or value.encoding == INTSET for value in sets):
+        return sorted(members, key=int)
+    return members
+
+
+def _result(limits: Limits, sets: list[SetValue | None], members: Members) -> SetValue:
+    """The set with these members, in the encoding that Redis chooses for a result."""
+    result = SetValue(limits)
+    for member in members:
+        result.add(member)
+    return result
+
+
+def _store(context: Context, argv: list[bytes], combine: Combine, event: Event) -> Reply:
+    """Stores the result of sets under `argv[1]`. Returns its number of members."""
+    db, key = context.db, argv[1]
+    sets = _sets(context, argv[2:])
+    result = _result(context.limits, sets, combine(sets, INT64_MAX))
+    if not len(result):
+        if db.get(key, context.now_ms) is not None and db.delete(key, DEL):
+            context.log_words(argv)
+        return 0
+    db.overwrite(key, result, event, context.now_ms)
+    context.log_words(argv)
+    return len(result)
+
+
+def _card(context: Context, argv: list[bytes], combine: Combine, *, has_approx: bool = False) -> Reply:
+    """The number of members of a result, at most LIMIT. Raises GenericError, WrongType."""
+    count = integer_between(argv[1], 1, INT64_MAX, b"numkeys should be greater than 0")
+    if count > len(argv) - 2:
+        raise GenericError(b"Number of keys can't be greater than number of args")
+    limit, index = 0, 2 + count
+    while index < len(argv):
+        word = argv[index].upper()
+        if word == b"LIMIT" and index + 1 < len(argv):
+            index += 1
+            limit = integer_between(argv[index], 0, INT64_MAX, LIMIT_NEGATIVE)
+        elif word != b"APPROX" or not has_approx:
+            raise syntax_error()
+        index += 1
+    return len(combine(_sets(context, argv[2 : 2 + count]), limit or INT64_MAX))
+
+
+@command(
+    "SINTER",
+    arity=-2,
+    flags=Flag.READONLY,
+    keys=(
+        KeySpec(
+            1,
+            -1,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+        ),
+    ),
+    categories=("set",),
+    group="set",
+    since="1.0.0",
+    summary="Returns the members that all sets have.",
+    complexity="O(N*M) with N members of the smallest of M sets.",
+    arguments=(Argument("key", "key", multiple=True, key_spec_index=0),),
+    tips=("nondeterministic_output_order",),
+)
+def sinter(context: Context, argv: list[bytes]) -> Reply:
+    """SINTER key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
+    sets = _sets(context, argv[1:])
+    return SetReply(_ordered(sets, _intersection(sets, INT64_MAX)))
+
+
+@command(
+    "SUNION",
+    arity=-2,
+    flags=Flag.READONLY,
+    keys=(
+        KeySpec(
+            1,
+            -1,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+        ),
+    ),
+    categories=("set",),
+    group="set",
+    since="1.0.0",
+    summary="Returns the members that any set has.",
+    complexity="O(N) in the number of all members.",
+    arguments=(Argument("key", "key", multiple=True, key_spec_index=0),),
+    tips=("nondeterministic_output_order",),
+)
+def sunion(context: Context, argv: list[bytes]) -> Reply:
+    """SUNION key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
+    sets = _sets(context, argv[1:])
+    return SetReply(_ordered(sets, _union(sets, INT64_MAX)))
+
+
+@command(
+    "SDIFF",
+    arity=-2,
+    flags=Flag.READONLY,
+    keys=(
+        KeySpec(
+            1,
+            -1,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+        ),
+    ),
+    categories=("set",),
+    group="set",
+    since="1.0.0",
+    summary="Returns the members of the first set that no other set has.",
+    complexity="O(N) in the number of all members.",
+    arguments=(Argument("key", "key", multiple=True, key_spec_index=0),),
+    tips=("nondeterministic_output_order",),
+)
+def sdiff(context: Context, argv: list[bytes]) -> Reply:
+    """SDIFF key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
+    sets = _sets(context, argv[1:])
+    return SetReply(_ordered(sets, _difference(sets, INT64_MAX)))
+
+
+@command(
+    "SINTERSTORE",
+    arity=-3,
+    flags=Flag.WRITE | Flag.DENYOOM,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "OW",
+                "update",
+            ),
+        ),
+        KeySpec(
+            2,
+            -1,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+        ),
+    ),
+    categories=("set",),
+    group="set",
+    since="1.0.0",
+    summary="Stores the members that all sets have as a set.",
+    complexity="O(N*M) with N members of the smallest of M sets.",
+    arguments=(
+        Argument("destination", "key", key_spec_index=0),
+        Argument("key", "key", multiple=True, key_spec_index=1),
+    ),
+)
+def sinterstore(context: Context, argv: list[bytes]) -> Reply:
+    """SINTERSTORE destination key [key ...]. Returns the size of the result. Raises WrongType. Source: Redis 1.0."""
+    return _store(context, argv, _intersection, SINTERSTORE)
+
+
+@command(
+    "SUNIONSTORE",
+    arity=-3,
+    flags=Flag.WRITE | Flag.DENYOOM,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "OW",
+                "update",
+            ),
+        ),
+        KeySpec(
+            2,
+            -1,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+        ),
+    ),
+    categories=("set",),
+    group="set",
+    since="1.0.0",
+    summary="Stores the members that any set has as a set.",
+    complexity="O(N) in the number of all members.",
+    arguments=(
+        Argument("destination", "key", key_spec_index=0),
+        Argument("key", "key", multiple=True, key_spec_index=1),
+    ),
+)
+def sunionstore(context: Context, argv: list[bytes]) -> Reply:
+    """SUNIONSTORE destination key [key ...]. Returns the size of the result. Raises WrongType. Source: Redis 1.0."""
+    return _store(context, argv, _union, SUNIONSTORE)
+
+
+@command(
+    "SDIFFSTORE",
+    arity=-3,
+    flags=Flag.WRITE | Flag.DENYOOM,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "OW",
+                "update",
+            ),
+        ),
+        KeySpec(
+            2,
+            -1,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+        ),
+    ),
+    categories=("set",),
+    group="set",
+    since="1.0.0",
+    summary="Stores the members that only the first set has as a set.",
+    complexity="O(N) in the number of all members.",
+    arguments=(
+        Argument("destination", "key", key_spec_index=0),
+        Argument("key", "key", multiple=True, key_spec_index=1),
+    ),
+)
+def sdiffstore(context: Context, argv: list[bytes]) -> Reply:
+    """SDIFFSTORE destination key [key ...]. Returns the size of the result. Raises WrongType. Source: Redis 1.0."""
+    return _store(context, argv, _difference, SDIFFSTORE)
+
+
+@command(
+    "SINTERCARD",
+    arity=-3,
+    flags=Flag.READONLY | Flag.MOVABLEKEYS,
+    keys=(
+        KeySpec(
+            2,
+            0,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+            count_at=1,
+        ),
+    ),
+    categories=("set",),
+    group="set",
+    since="7.0.0",
+    summary="Counts the members that all sets have.",
+    complexity="O(N*M) with N members of the smallest of M sets.",
+    arguments=(
+        Argument("numkeys", "integer"),
+        Argument("key", "key", multiple=True, key_spec_index=0),
+        Argument("limit", "integer", token="LIMIT", optional=True),
+    ),
+)
+def sintercard(context: Context, argv: list[bytes]) -> Reply:
+    """SINTERCARD numkeys key [key ...] [LIMIT limit]
+
+    Returns the number of members, at most LIMIT unless that is 0. Raises GenericError, WrongType. Source: Redis 7.0.
+    """
+    return _card(context, argv, _intersection)
+
+
+@command(
+    "SUNIONCARD",
+    arity=-3,
+    flags=Flag.READONLY | Flag.MOVABLEKEYS,
+    keys=(
+        KeySpec(
+            2,
+            0,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+            count_at=1,
+        ),
+    ),
+    categories=("set",),
+    group="set",
+    since="8.10.0",
+    summary="Counts the members that any set has.",
+    complexity="O(N) in the number of all members.",
+    arguments=(
+        Argument("numkeys", "integer"),
+        Argument("key", "key", multiple=True, key_spec_index=0),
+        Argument("approx", "pure-token", token="APPROX", optional=True),
+        Argument("limit", "integer", token="LIMIT", optional=True),
+    ),
+    differs="APPROX counts exactly.",
+)
+def sunioncard(context: Context, argv: list[bytes]) -> Reply:
+    """SUNIONCARD numkeys key [key ...] [APPROX] [LIMIT limit]
+
+    Returns the number of members, at most LIMIT unless that is 0. Raises GenericError, WrongType. Source: Redis 8.10.
+    """
+    return _card(context, argv, _union, has_approx=True)
+
+
+@command(
+    "SDIFFCARD",
+    arity=-3,
+    flags=Flag.READONLY | Flag.MOVABLEKEYS,
+    keys=(
+        KeySpec(
+            2,
+            0,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+            count_at=1,
+        ),
+    ),
+    categories=("set",),
+    group="set",
+    since="8.10.0",
+    summary="Counts the members that only the first set has.",
+    complexity="O(N) in the number of all members.",
+    arguments=(
+        Argument("numkeys", "integer"),
+        Argument("key", "key", multiple=True, key_spec_index=0),
+        Argument("limit", "integer", token="LIMIT", optional=True),
+    ),
+)
+def sdiffcard(context: Context, argv: list[bytes]) -> Reply:
+    """SDIFFCARD numkeys key [key ...] [LIMIT limit]
+
+    Returns the number of members, at most LIMIT unless that is 0. Raises GenericError, WrongType. Source: Redis 8.10.
+    """
+    return _card(context, argv, _difference)

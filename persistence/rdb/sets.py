@@ -1,0 +1,106 @@
+"""Sets: a list of strings, an intset, or a listpack.
+
+`intset: <bytes of a number: 2, 4 or 8> <count> numbers`, ascending, little-endian; the two of the header have 4 bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator
+from itertools import pairwise
+from sys import byteorder
+from typing import Final
+
+from ...store.companions.set_value import HASHTABLE, INTSET, LISTPACK, SetValue
+from ...store.limits import Limits
+from ..errors import EmptyValue, RdbError
+from .lengths import encode_length, encode_string, read_length, read_string
+from .listpack import encode_texts, pack, unpack_texts
+from .source import Source
+
+SET: Final = 2
+SET_INTSET: Final = 11
+SET_LISTPACK: Final = 20
+SET_TYPES: Final = (SET, SET_INTSET, SET_LISTPACK)
+
+_TYPES: Final = {HASHTABLE: SET, INTSET: SET_INTSET, LISTPACK: SET_LISTPACK}
+# Array codes of the numbers of an intset, by bytes.
+_CODES: Final = {2: "h", 4: "i", 8: "q"}
+_HEADER_SIZE: Final = 8
+# Members that are encoded at a time.
+_MEMBERS_AT_ONCE: Final = 256
+
+
+def set_type(value: SetValue) -> int:
+    """The type byte of a set."""
+    return _TYPES[value.encoding]
+
+
+def encode_set(value: SetValue, *, compress: bool) -> Iterator[bytes]:
+    """Yield a set without its type."""
+    members = value.members()
+    if value.encoding == INTSET:
+        yield encode_string(_pack_integers(list(map(int, members))), compress=compress)
+    elif value.encoding == LISTPACK:
+        yield encode_string(pack([encode_texts(members)], len(members)), compress=compress)
+    else:
+        yield encode_length(len(members))
+        for start in range(0, len(members), _MEMBERS_AT_ONCE):
+            yield b"".join(
+                [encode_string(each, compress=compress) for each in members[start : start + _MEMBERS_AT_ONCE]]
+            )
+
+
+def _pack_integers(numbers: list[int]) -> bytes:
+    size = next(size for size in _CODES if -(1 << 8 * size - 1) <= numbers[0] and numbers[-1] < 1 << 8 * size - 1)
+    return struct.pack("<II", size, len(numbers)) + struct.pack(f"<{len(numbers)}{_CODES[size]}", *numbers)
+
+
+def read_set(source: Source, kind: int, limits: Limits) -> SetValue:
+    """The set of type `kind`. Raises RdbError."""
+    value = SetValue(limits)
+    if kind == SET:
+        _read_members(value, source)
+    elif kind == SET_INTSET:
+        numbers = _unpack_integers(read_string(source))
+        value.load_integers(numbers)
+    else:
+        members = unpack_texts(read_string(source))
+        if len(set(members)) < len(members):
+            raise _double()
+        value.load_listpack(members)
+    if not len(value):
+        raise EmptyValue
+    return value
+
+
+def _read_members(value: SetValue, source: Source) -> None:
+    count = read_length(source)
+    if count > value.limits.set_integers_max:
+        value.become_table()
+    while count:
+        if not value.add(read_string(source)):
+            raise _double()
+        count -= 1
+
+
+def _unpack_integers(data: bytes) -> list[int]:
+    """The numbers of an intset. Raises RdbError."""
+    if len(data) < _HEADER_SIZE:
+        raise RdbError("Intset integrity check failed: too short")
+    size, count = struct.unpack_from("<II", data)
+    if size not in _CODES or len(data) != _HEADER_SIZE + size * count:
+        raise RdbError("Intset integrity check failed: the length is not the announced one")
+    numbers = array(_CODES[size])
+    numbers.frombytes(data[_HEADER_SIZE:])
+    if byteorder == "big":
+        numbers.byteswap()
+    ascending = numbers.tolist()
+    if any(after <= before for before, after in pairwise(ascending)):
+        raise RdbError("Intset integrity check failed: the numbers do not ascend")
+    return ascending
+
+
+def _double() -> RdbError:
+    return RdbError("Duplicate set members detected")

@@ -1,0 +1,200 @@
+"""A set: its members, and the encoding that Redis would have chosen for them.
+
+Few integers are a sorted list of numbers, as in Redis, which returns them in that order. All other members are byte
+strings, in the order of their arrival while they are few.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from sys import getsizeof
+from typing import ClassVar, Final
+
+from ..limits import Limits
+from ..object_sizes import NUMBER_SIZE
+from .companion import Companion
+from .members import Members
+
+INTSET: Final = b"intset"
+LISTPACK: Final = b"listpack"
+HASHTABLE: Final = b"hashtable"
+
+# Bytes of the object and its attributes.
+SET_SIZE: Final = 96
+# Digits of a signed integer of 64 bits, with its sign.
+INTEGER_SIZE_MAX: Final = 20
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+# Redis keeps no more integers in an intset, whatever the limit is.
+INTEGERS_MAX: Final = 1 << 30
+
+
+def as_integer(member: bytes) -> int | None:
+    """The number that a member is in its canonical form; None if it is none of 64 bits."""
+    if not member or len(member) > INTEGER_SIZE_MAX:
+        return None
+    digits = member[1:] if member[0] == 45 else member
+    if not digits.isdigit() or (digits[0] == 48 and len(member) > 1):
+        return None
+    number = int(member)
+    return number if INT64_MIN <= number <= INT64_MAX else None
+
+
+class SetValue(Companion):
+    """A set. `limits` decide when it is no longer small."""
+
+    __slots__ = ("_encoding", "_integers", "_members")
+
+    type_name: ClassVar[bytes] = b"set"
+    type_number: ClassVar[int] = 2
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._encoding = INTSET
+        # The members of an intset, ascending; empty for other encodings.
+        self._integers: list[int] = []
+        # The members of other encodings.
+        self._members = Members()
+
+    @classmethod
+    def for_member(cls, limits: Limits, member: bytes, count: int) -> SetValue:
+        """An empty set that will get `count` members, of which `member` is the first."""
+        value = cls(limits)
+        if as_integer(member) is None or count > limits.set_integers_max:
+            value._encoding = LISTPACK if count <= limits.set_entries_max else HASHTABLE
+        return value
+
+    def __len__(self) -> int:
+        return len(self._integers) or len(self._members)
+
+    def __contains__(self, member: bytes) -> bool:
+        if self._encoding != INTSET:
+            return member in self._members
+        number = as_integer(member)
+        return number is not None and self._has(number)
+
+    def _has(self, number: int) -> bool:
+        place = bisect_left(self._integers, number)
+        return place < len(self._integers) and self._integers[place] == number
+
+    @property
+    def encoding(self) -> bytes:
+        return self._encoding
+
+    @property
+    def memory_size(self) -> int:
+        numbers_size = getsizeof(self._integers) + NUMBER_SIZE * len(self._integers) if self._integers else 0
+        return SET_SIZE + numbers_size + self._members.memory_size
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def members(self) -> list[bytes]:
+        """All members, in the order of Redis unless it is a hash table."""
+        if self._encoding == INTSET:
+            return [b"%d" % number for number in self._integers]
+        return self._members.names()
+
+    def at(self, index: int) -> bytes:
+        """The member at an index, in an order that lasts until a member comes or goes."""
+        if self._encoding == INTSET:
+            return b"%d" % self._integers[index]
+        return self._members.at(index)
+
+    def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
+        """See `Members.scan`."""
+        return (self.members(), 0) if self._encoding == INTSET else self._members.scan(cursor, count)
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def expect(self, count: int) -> None:
+        """Take the encoding for so many members that may be added now."""
+        if (self._encoding == LISTPACK and count > self.limits.set_entries_max) or (
+            self._encoding == INTSET and count > self.limits.set_integers_max
+        ):
+            self._leave_intset(HASHTABLE)
+
+    def add(self, member: bytes) -> bool:
+        """Add a member. Returns whether it is new."""
+        limits = self.limits
+        if self._encoding == INTSET:
+            number = as_integer(member)
+            if number is not None:
+                return self._add_integer(number)
+            digits_max = max(len(b"%d" % self._integers[0]), len(b"%d" % self._integers[-1])) if self._integers else 0
+            is_small = len(self._integers) < limits.set_entries_max and digits_max <= limits.set_value_max
+            self._leave_intset(LISTPACK if is_small and len(member) <= limits.set_value_max else HASHTABLE)
+            return self._members.put(member)
+        if self._encoding == HASHTABLE:
+            return self._members.put(member)
+        if member in self._members:
+            return False
+        if len(self._members) >= limits.set_entries_max or len(member) > limits.set_value_max:
+            self._encoding = HASHTABLE
+        return self._members.put(member)
+
+    def _add_integer(self, number: int) -> bool:
+        place = bisect_left(self._integers, number)
+        if place < len(self._integers) and self._integers[place] == number:
+            return False
+        self._integers.insert(place, number)
+        if len(self._integers) > min(self.limits.set_integers_max, INTEGERS_MAX):
+            self._leave_intset(HASHTABLE)
+        return True
+
+    def _leave_intset(self, encoding: bytes) -> None:
+        """Keep the members as byte strings from now on."""
+        self._encoding = encoding
+        for number in self._integers:
+            self._members.put(b"%d" % number)
+        self._integers = []
+
+    def discard(self, member: bytes) -> bool:
+        """Remove a member. Returns whether it was there."""
+        if self._encoding != INTSET:
+            return self._members.pop(member) is not None
+        number = as_integer(member)
+        if number is None or not self._has(number):
+            return False
+        del self._integers[bisect_left(self._integers, number)]
+        return True
+
+    def become_intset(self) -> None:
+        """Become an intset, if the members are not too many. All of them are integers."""
+        if self._encoding != INTSET and len(self) <= min(self.limits.set_integers_max, INTEGERS_MAX):
+            self._integers = sorted(map(int, self._members.names()))
+            self._members = Members()
+            self._encoding = INTSET
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def become_table(self) -> None:
+        """Be a hash table from now on."""
+        self._leave_intset(HASHTABLE)
+
+    def load_integers(self, numbers: list[int]) -> None:
+        """Take over the ascending numbers of an intset, in an empty set."""
+        self._integers = numbers
+        if len(numbers) > self.limits.set_integers_max:
+            self._leave_intset(HASHTABLE)
+
+    def load_listpack(self, members: list[bytes]) -> None:
+        """Take over the different members of a listpack, in an empty set."""
+        self._encoding = LISTPACK if len(members) <= self.limits.set_entries_max else HASHTABLE
+        for member in members:
+            self._members.put(member)
+
+    def copy(self) -> SetValue:
+        twin = SetValue(self.limits)
+        twin._encoding = self._encoding
+        twin._integers = self._integers.copy()
+        twin._members = self._members.copy()
+        return twin
+
+    def heaps(self) -> list[object]:
+        return [*self._members.heaps()]
+
+    def check(self) -> None:
+        assert not (self._integers and len(self._members))
+        assert self._integers == sorted(set(self._integers))
+        assert self._encoding != INTSET or not len(self._members)
+        self._members.check()
