@@ -7,6 +7,7 @@ from typing import Final
 
 from ..protocol.packing import pack_command
 from ..store.companions.companion import Companion
+from ..store.companions.hash_value import HashValue
 from ..store.companions.set_value import SetValue
 
 # Members of one record.
@@ -15,6 +16,10 @@ MEMBERS_PER_RECORD: Final = 64
 
 def companion_records(key: bytes, value: Companion) -> Iterator[bytes]:
     """Yield the records of a hash, a list, a set or a sorted set."""
+    if isinstance(value, HashValue):
+        words = [word for pair in value.items() for word in pair]
+        yield from _in_records(b"HMSET", key, words, 2 * MEMBERS_PER_RECORD)
+        return
     assert isinstance(value, SetValue)
     yield from _in_records(b"SADD", key, value.members(), MEMBERS_PER_RECORD)
 

@@ -34,6 +34,11 @@ INCRBYFLOAT: Final = Event(b"$", b"incrbyfloat")
 SETRANGE: Final = Event(b"$", b"setrange")
 APPEND: Final = Event(b"$", b"append")
 
+HSET: Final = Event(b"h", b"hset")
+HDEL: Final = Event(b"h", b"hdel")
+HINCRBY: Final = Event(b"h", b"hincrby")
+HINCRBYFLOAT: Final = Event(b"h", b"hincrbyfloat")
+
 SADD: Final = Event(b"s", b"sadd")
 SREM: Final = Event(b"s", b"srem")
 SPOP: Final = Event(b"s", b"spop")

@@ -30,6 +30,7 @@ ORDER = {
         "scripting",
         "connections",
         "keyspace",
+        "hashes",
         "sets",
         "strings",
         "streams",

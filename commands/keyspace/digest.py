@@ -12,6 +12,7 @@ from typing import Final
 from hiredis import Reader
 
 from ...store.companions.companion import Companion
+from ...store.companions.hash_value import HashValue
 from ...store.companions.set_value import SetValue
 from ...store.database import Database, Store
 from ...store.ids import ID_MAX, SEQ_BITS, SEQ_MASK
@@ -59,7 +60,10 @@ def _mix_stream(digest: bytes, stream: Stream) -> bytes:
 
 
 def _mix_companion(digest: bytes, value: Companion) -> bytes:
-    if isinstance(value, SetValue):
+    if isinstance(value, HashValue):
+        for field, text in value.items():
+            digest = _add(digest, _mix(_mix(EMPTY, field), text))
+    elif isinstance(value, SetValue):
         for member in value.members():
             digest = _add(digest, member)
     return digest

@@ -17,16 +17,12 @@ from .source import Source
 FOREIGN_TYPES: Final = {
     1: "a list",
     3: "a sorted set",
-    4: "a hash",
     5: "a sorted set",
     6: "a value of an early module",
     7: "a value of a module",
-    9: "a hash",
     10: "a list",
     12: "a sorted set",
-    13: "a hash",
     14: "a list",
-    16: "a hash",
     17: "a sorted set",
     18: "a list",
     22: "a hash",
@@ -60,10 +56,6 @@ def can_skip(kind: int) -> bool:
 
 def _skip_strings(source: Source) -> None:
     _skip_times(read_length(source), source, skip_string)
-
-
-def _skip_pairs(source: Source) -> None:
-    _skip_times(read_length(source), source, skip_string, skip_string)
 
 
 def _skip_times(count: int, source: Source, *skips: Skip) -> None:
@@ -165,10 +157,9 @@ _ARRAY_ELEMENTS: Final[dict[int, Skip]] = {0: skip_string, 1: _skip_double, 2: _
 _SKIPS: Final[dict[int, Skip]] = {
     1: _skip_strings,
     3: _skip_old_sorted_set,
-    4: _skip_pairs,
     5: _skip_sorted_set,
     7: _skip_module_value,
-    **dict.fromkeys((9, 10, 12, 13, 16, 17, 23), skip_string),
+    **dict.fromkeys((10, 12, 17, 23), skip_string),
     14: _skip_strings,
     18: _skip_quicklist,
     22: _skip_early_expiring_hash,

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...store.companions.companion import Companion
+from ...store.companions.hash_value import HashValue
 from ...store.companions.set_value import SetValue
 from ...store.image import StreamImage
 from ...store.limits import Limits
 from ...store.value import Value
 from ..errors import RdbError
 from .foreign import FOREIGN_TYPES
+from .hashes import HASH_TYPES, encode_hash, hash_type, read_hash
 from .lengths import read_string, string_parts
 from .sets import SET_TYPES, encode_set, read_set, set_type
 from .source import Source
@@ -21,7 +23,7 @@ from .stream import STREAM_TYPES, WITH_RELEASED, encode_stream, read_stream
 VERSION: Final = 15
 STRING: Final = 0
 # Types of values that can be kept.
-READABLE_TYPES: Final = frozenset((STRING, *STREAM_TYPES, *SET_TYPES))
+READABLE_TYPES: Final = frozenset((STRING, *STREAM_TYPES, *HASH_TYPES, *SET_TYPES))
 
 
 # What a file may have of a key.
@@ -32,6 +34,8 @@ def type_of(value: Content) -> int:
     """Return the type byte of a value."""
     if isinstance(value, bytes):
         return STRING
+    if isinstance(value, HashValue):
+        return hash_type(value)
     return set_type(value) if isinstance(value, SetValue) else WITH_RELEASED
 
 
@@ -39,6 +43,8 @@ def encode_value(value: Content, *, now_ms: int, compress: bool) -> Iterator[byt
     """Yield a value without its type, in pieces; see `encode_stream`."""
     if isinstance(value, bytes):
         yield from string_parts(value, compress=compress)
+    elif isinstance(value, HashValue):
+        yield from encode_hash(value, compress=compress)
     elif isinstance(value, SetValue):
         yield from encode_set(value, compress=compress)
     else:
@@ -52,6 +58,8 @@ def read_value(source: Source, kind: int, limits: Limits, *, now_ms: int) -> Val
         return read_string(source)
     if kind in STREAM_TYPES:
         return read_stream(source, kind, limits, now_ms=now_ms)
+    if kind in HASH_TYPES:
+        return read_hash(source, kind, limits)
     if kind in SET_TYPES:
         return read_set(source, kind, limits)
     raise RdbError(type_error(kind))

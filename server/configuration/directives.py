@@ -205,6 +205,8 @@ STREAMS = (
 
 # Up to which size a value has its small encoding.
 COMPANIONS = (
+    _row("hash-max-listpack-entries", COUNT, 512, "hash-max-ziplist-entries"),
+    _row("hash-max-listpack-value", SIZE, 64, "hash-max-ziplist-value"),
     _row("set-max-intset-entries", COUNT, 512),
     _row("set-max-listpack-entries", COUNT, 128),
     _row("set-max-listpack-value", COUNT, 64),
@@ -357,7 +359,6 @@ ACCEPTED_ONLY = (
     _echoed("active-defrag-ignore-bytes", Memory(1), 100 << 20),
     _echoed("cluster-link-sendbuf-limit", Memory(0, UINT64_MAX), 0),
     _echoed("cluster-slot-migration-handoff-max-lag-bytes", SIZE, 1 << 20),
-    _echoed("hash-max-listpack-value", SIZE, 64, "hash-max-ziplist-value"),
     _echoed("hll-sparse-max-bytes", SIZE, 3000),
     _echoed("replica-full-sync-buffer-limit", SIZE, 0),
     _echoed("zset-max-listpack-value", SIZE, 64, "zset-max-ziplist-value"),
@@ -381,7 +382,6 @@ ACCEPTED_ONLY = (
     _echoed("cluster-port", PORT, 0, change=IMMUTABLE),
     _echoed("cluster-replica-validity-factor", COUNT_32, 10, "cluster-slave-validity-factor"),
     _echoed("cluster-slot-migration-write-pause-timeout", COUNT, 10000),
-    _echoed("hash-max-listpack-entries", COUNT, 512, "hash-max-ziplist-entries"),
     *_group(
         "hash-max-template-entries hash-min-template-entries hash-rdb-load-max-template-entries"
         " hash-rdb-load-min-template-entries hash-rdb-load-template-disassembly-threshold",

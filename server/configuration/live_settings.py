@@ -45,7 +45,12 @@ class LiveSettings:
             "stream-exact-lag",
         )
         self._put_in_force(
-            self._limit_companions, "set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value"
+            self._limit_companions,
+            "hash-max-listpack-entries",
+            "hash-max-listpack-value",
+            "set-max-intset-entries",
+            "set-max-listpack-entries",
+            "set-max-listpack-value",
         )
         self._put_in_force(self._choose_compression, "stream-chunk-compression")
         self._put_in_force(self._watch_calls, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
@@ -81,6 +86,8 @@ class LiveSettings:
     def _limit_companions(self) -> None:
         """Apply the directives that say how large a value is when it is no longer small."""
         config, limits = self._config, self._context.limits
+        limits.hash_entries_max = config.hash_max_listpack_entries
+        limits.hash_value_max = config.hash_max_listpack_value
         limits.set_integers_max = config.set_max_intset_entries
         limits.set_entries_max = config.set_max_listpack_entries
         limits.set_value_max = config.set_max_listpack_value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .companion import Companion
+from .hash_value import HashValue
 from .set_value import SetValue
 
-COMPANIONS: Final[tuple[type[Companion], ...]] = (SetValue,)
+COMPANIONS: Final[tuple[type[Companion], ...]] = (HashValue, SetValue)

@@ -1,0 +1,100 @@
+"""Random fields of a hash: HRANDFIELD."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Final
+
+from ...protocol.replies import Reply
+from ...store.companions.hash_value import HashValue
+from ...store.errors import GenericError, syntax_error
+from ..core.numbers import INT64_MAX
+from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_picks
+from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
+
+# With values, the number of words must be a number of 64 bits too.
+PAIRS_COUNT_MAX: Final = INT64_MAX // 2
+
+
+@command(
+    "HRANDFIELD",
+    arity=-2,
+    flags=Flag.READONLY,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+        ),
+    ),
+    categories=("hash",),
+    group="hash",
+    since="6.2.0",
+    summary="Returns random fields of a hash.",
+    complexity="O(N) in the number of fields returned.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument(
+            "options",
+            "block",
+            optional=True,
+            arguments=(
+                Argument("count", "integer"),
+                Argument("withvalues", "pure-token", token="WITHVALUES", optional=True),
+            ),
+        ),
+    ),
+    tips=("nondeterministic_output",),
+)
+def hrandfield(context: Context, argv: list[bytes]) -> Reply:
+    """HRANDFIELD key [count [WITHVALUES]]
+
+    Without a count returns one field, null if the key is missing. A positive count returns at most so many different
+    fields, a negative one exactly so many, which may repeat. Raises GenericError, WrongType. Source: Redis 6.2.
+    """
+    count = None if len(argv) == 2 else pick_count(argv[2])
+    has_values = len(argv) == 4 and argv[3].upper() == b"WITHVALUES"
+    if len(argv) > 4 or (len(argv) == 4 and not has_values):
+        raise syntax_error()
+    if count is not None and has_values and not -PAIRS_COUNT_MAX <= count <= PAIRS_COUNT_MAX:
+        raise GenericError(b"value is out of range")
+    value = context.db.read_companion(argv[1], HashValue, context.now_ms)
+    if value is None:
+        return None if count is None else []
+    size = len(value)
+    if count is None:
+        return value.at(random.randrange(size))
+    if count < 0 and not has_values:
+        return repeated_picks(value.fields(), -count)
+    if count < 0:
+        return _repeated_pairs(context, list(value.items()), -count)
+    fields = value.fields() if count >= size else [value.at(index) for index in distinct_indexes(size, count)]
+    return _with_values(context, [(field, value.get(field) or b"") for field in fields]) if has_values else fields
+
+
+def _with_values(context: Context, pairs: list[tuple[bytes, bytes]]) -> Reply:
+    """Fields with their values: pairs in RESP3, in one array in RESP2."""
+    if context.client.protocol == 3:
+        return [list(pair) for pair in pairs]
+    return [word for pair in pairs for word in pair]
+
+
+def _repeated_pairs(context: Context, pairs: list[tuple[bytes, bytes]], count: int) -> Reply:
+    """The reply with `count` pairs, each drawn from all. A long one is made while it is sent."""
+    if count <= PICKS_PER_PIECE:
+        return _with_values(context, random.choices(pairs, k=count))
+    has_pairs = context.client.protocol == 3
+    return (b"*%d\r\n" % (count if has_pairs else 2 * count), _pieces(pairs, count, b"*2\r\n" if has_pairs else b""))
+
+
+def _pieces(pairs: list[tuple[bytes, bytes]], count: int, head: bytes) -> Iterator[bytes]:
+    while count:
+        picked = random.choices(pairs, k=min(count, PICKS_PER_PIECE))
+        count -= len(picked)
+        yield b"".join([b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (head, len(f), f, len(v), v) for f, v in picked])
