@@ -32,6 +32,8 @@ FAMILIES: Final = (
     "hashes.fields",
     "hashes.counters",
     "hashes.picks",
+    "hashes.expiry",
+    "hashes.options",
     "keyspace.keys",
     "keyspace.dump",
     "keyspace.expiry",

@@ -6,12 +6,14 @@ plain strings, `bytes`. Nothing here reads a clock: `now_ms` is Unix time in mil
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from sys import getsizeof
 from typing import TypeVar
 
-from .companions.companion import Companion
+from .companions.companion import NEVER_DUE_MS, Companion
+from .companions.hash_value import HashValue
 from .errors import WrongType
-from .events import DEL, EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
+from .events import DEL, EXPIRED, HEXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .garbage import Garbage
 from .object_sizes import text_size
 from .observed import Observed
@@ -26,6 +28,8 @@ except ImportError:  # there was no C compiler at installation
     from .key_table_plain import ExpiryTimes, KeyTable  # type: ignore[assignment]
 
 
+# (database index, key) of a key that expiry removed, or (database index, key, field) of a field of a hash.
+ExpiredPlace = tuple[int, bytes] | tuple[int, bytes, bytes]
 AnyCompanion = TypeVar("AnyCompanion", bound=Companion)
 
 
@@ -34,8 +38,8 @@ class Database(Observed):
     removed."""
 
     __slots__ = (
-        "_companions_count", "_companions_size", "_streams_size",
-        "expired_keys", "expires", "frozen", "garbage", "governed", "hits", "keeps_expired", "keys",
+        "_companions_count", "_companions_size", "_hash_times", "_streams_size",
+        "expired_keys", "expires", "expiring_hashes", "frozen", "garbage", "governed", "hits", "keeps_expired", "keys",
         "misses", "streams", "used_governed",
     )  # fmt: skip
 
@@ -43,7 +47,7 @@ class Database(Observed):
         self,
         index: int,
         garbage: Garbage | None = None,
-        expired_keys: list[tuple[int, bytes]] | None = None,
+        expired_keys: list[ExpiredPlace] | None = None,
         used_governed: dict[tuple[int, bytes], None] | None = None,
     ) -> None:
         super().__init__(index)
@@ -60,9 +64,13 @@ class Database(Observed):
         # Keys that hold companions, and the bytes of these, each as of its last `recount`.
         self._companions_count = 0
         self._companions_size = 0
+        # Hashes that have fields with expiry times, with the first of these, and a heap of (time, key), also of times
+        # that no longer hold.
+        self.expiring_hashes: dict[bytes, int] = {}
+        self._hash_times: list[tuple[int, bytes]] = []
         # (database index, key) of the keys that expiry removed and the log has not recorded yet. One list for a whole
         # store.
-        self.expired_keys: list[tuple[int, bytes]] = [] if expired_keys is None else expired_keys
+        self.expired_keys: list[ExpiredPlace] = [] if expired_keys is None else expired_keys
         # Those of `streams` that have a policy.
         self.governed: dict[bytes, Stream] = {}
         # (database index, key) of the streams with a policy that commands have used since the policies were last
@@ -225,7 +233,7 @@ class Database(Observed):
             if type(value) is Stream:
                 self._add_stream(stored[index], value)
             elif isinstance(value, Companion):
-                self._add_companion(value)
+                self._add_companion(stored[index], value)
         if self.is_observed:
             for key in stored:
                 self.announce(NEW, key)
@@ -251,11 +259,11 @@ class Database(Observed):
         if not is_new and self.streams:
             self._forget_stream(key)
         if old is not None and isinstance(old, Companion):
-            self._forget_companion(old)
+            self._forget_companion(key, old)
         if type(value) is Stream:
             self._add_stream(key, value)
         elif isinstance(value, Companion):
-            self._add_companion(value)
+            self._add_companion(key, value)
         return is_new
 
     def overwrite(self, key: bytes, value: Value, event: Event, now_ms: int, *, keep_expiry: bool = False) -> None:
@@ -292,7 +300,7 @@ class Database(Observed):
             if type(value) is Stream:
                 self._forget_stream(key)
             elif isinstance(value, Companion):
-                self._forget_companion(value)
+                self._forget_companion(key, value)
             self.touch(key, event)
             self.signal_ready(key)
         return value
@@ -321,16 +329,20 @@ class Database(Observed):
                 del self.governed[key]
             self._streams_size -= stream.counted_size + text_size(key)
 
-    def _add_companion(self, value: Companion) -> None:
+    def _add_companion(self, key: bytes, value: Companion) -> None:
         """Count a value that has got a key."""
         self._companions_count += 1
         value.counted_size = 0
         self.recount(value)
+        if value.first_due_ms < NEVER_DUE_MS:
+            self.note_time(key, value)
 
-    def _forget_companion(self, value: Companion) -> None:
+    def _forget_companion(self, key: bytes, value: Companion) -> None:
         """No longer count a value that has lost its key."""
         self._companions_count -= 1
         self._companions_size -= value.counted_size
+        if self.expiring_hashes:
+            self.expiring_hashes.pop(key, None)
 
     def settle(self, key: bytes, value: Companion, event: Event | None = None) -> None:
         """After a change of the value at `key`: count its size, touch the key and announce the event. A value without
@@ -339,12 +351,69 @@ class Database(Observed):
         self.touch(key, event)
         if not len(value):
             self.discard(key)
+        elif value.first_due_ms < NEVER_DUE_MS or self.expiring_hashes:
+            self.note_time(key, value)
+
+    def note_time(self, key: bytes, value: Companion) -> None:
+        """Note when the value's first member expires, for active expiry."""
+        due_ms = value.first_due_ms
+        if due_ms == NEVER_DUE_MS:
+            self.expiring_hashes.pop(key, None)
+        elif self.expiring_hashes.get(key, NEVER_DUE_MS) != due_ms:
+            self.expiring_hashes[key] = due_ms
+            heappush(self._hash_times, (due_ms, key))
+
+    def member_time_ms(self, now_ms: int) -> int:
+        """The time by which members of values expire: `now_ms`, or 0 while expiry times have no effect."""
+        return 0 if self.frozen else now_ms
+
+    def expire_field(self, key: bytes, value: HashValue, field: bytes) -> None:
+        """Remove a field that is due, unless what has expired is kept; the last one takes the key with it."""
+        if self.keeps_expired:
+            return
+        value.pop(field)
+        self.expired_keys.append((self.index, key, field))
+        self.recount(value)
+        if len(value):
+            self.note_time(key, value)
+            self.announce(HEXPIRED, key)
+        else:
+            self.discard(key)
+
+    def expire_fields(self, now_ms: int, count: int) -> bool:
+        """Remove up to `count` fields that are due, which no client reads. Returns whether there may be more."""
+        times = self._hash_times
+        while times and times[0][0] < now_ms:
+            due_ms, key = heappop(times)
+            if self.expiring_hashes.get(key) != due_ms:
+                continue
+            value = self.keys[key]
+            assert isinstance(value, HashValue)
+            # The entry of the table is made anew.
+            del self.expiring_hashes[key]
+            has_expired = False
+            while count and (field := value.first_due(now_ms)) is not None:
+                value.pop(field)
+                self.expired_keys.append((self.index, key, field))
+                has_expired = True
+                count -= 1
+            self.recount(value)
+            if has_expired:
+                self.announce(HEXPIRED, key)
+                self.touch(key)
+            if len(value):
+                self.note_time(key, value)
+            else:
+                self.discard(key)
+            if not count:
+                return True
+        return False
 
     def discard(self, key: bytes) -> None:
         """Remove a key whose value has no members any more, and announce DEL. The caller has touched the key."""
         value = self.keys.pop(key)
         assert isinstance(value, Companion)
-        self._forget_companion(value)
+        self._forget_companion(key, value)
         self.announce(DEL, key)
         self.signal_ready(key)
 
@@ -403,6 +472,8 @@ class Database(Observed):
         self.expires = ExpiryTimes(self.keys)
         self.streams = {}
         self.governed = {}
+        self.expiring_hashes = {}
+        self._hash_times = []
         self._streams_size = self._companions_size = self._companions_count = 0
         return count
 
@@ -426,6 +497,8 @@ class Database(Observed):
         self.expires, other.expires = other.expires, self.expires
         self._streams_size, other._streams_size = other._streams_size, self._streams_size
         self._companions_size, other._companions_size = other._companions_size, self._companions_size
+        self.expiring_hashes, other.expiring_hashes = other.expiring_hashes, self.expiring_hashes
+        self._hash_times, other._hash_times = other._hash_times, self._hash_times
         self._companions_count, other._companions_count = other._companions_count, self._companions_count
 
     def check(self) -> None:
@@ -442,6 +515,13 @@ class Database(Observed):
             assert len(value)
             value.check()
             self.recount(value)
+        expiring = {
+            key
+            for key, value in self.keys.items()
+            if isinstance(value, HashValue) and value.first_due_ms < NEVER_DUE_MS
+        }
+        assert set(self.expiring_hashes) == expiring
+        assert {(due_ms, key) for key, due_ms in self.expiring_hashes.items()} <= set(self._hash_times)
         assert self._companions_count == len(companions)
         assert self._companions_size == sum(value.counted_size for value in companions)
 
@@ -470,7 +550,7 @@ class Store:
 
     def __init__(self, count: int = 16) -> None:
         self.garbage = Garbage()
-        self.expired_keys: list[tuple[int, bytes]] = []
+        self.expired_keys: list[ExpiredPlace] = []
         self.used_governed: dict[tuple[int, bytes], None] = {}
         self.databases = [
             Database(index, self.garbage, self.expired_keys, self.used_governed) for index in range(count)

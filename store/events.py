@@ -36,6 +36,9 @@ APPEND: Final = Event(b"$", b"append")
 
 HSET: Final = Event(b"h", b"hset")
 HDEL: Final = Event(b"h", b"hdel")
+HEXPIRE: Final = Event(b"h", b"hexpire")
+HPERSIST: Final = Event(b"h", b"hpersist")
+HEXPIRED: Final = Event(b"h", b"hexpired")
 HINCRBY: Final = Event(b"h", b"hincrby")
 HINCRBYFLOAT: Final = Event(b"h", b"hincrbyfloat")
 

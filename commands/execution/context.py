@@ -234,12 +234,16 @@ class Context:
                 self.db.recount(stream)
 
     def take_expired(self) -> list[tuple[int, bytes]]:
-        """Count the keys that have expired since the last call, and return the records that delete them. They are no
-        changes, as in Redis.
+        """Count the keys and fields that have expired since the last call, and return the records that delete them.
+        They are no changes, as in Redis.
         """
-        expired_keys = self.store.expired_keys
-        self.server.stats.expired_keys += len(expired_keys)
-        self.counted_apart -= len(expired_keys)
-        records = [(index, pack_command((b"DEL", key))) for index, key in expired_keys]
-        expired_keys.clear()
+        places = self.store.expired_keys
+        records: list[tuple[int, bytes]] = []
+        for place in places:
+            is_key = len(place) == 2
+            self.server.stats.expired_keys += is_key
+            self.server.stats.expired_subkeys += not is_key
+            records.append((place[0], pack_command((b"DEL" if is_key else b"HDEL", *place[1:]))))
+        self.counted_apart -= len(places)
+        places.clear()
         return records

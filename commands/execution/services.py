@@ -21,6 +21,7 @@ class Counters(Protocol):
     started_ms: int
     commands_processed: int
     expired_keys: int
+    expired_subkeys: int
     acl_denied_auth: int
     acl_denied_command: int
     acl_denied_key: int

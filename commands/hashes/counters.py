@@ -11,6 +11,7 @@ from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from ..strings import long_double
 from ..strings.counter import float_or
+from .liveness import live_value
 
 
 @command(
@@ -45,15 +46,15 @@ def hincrby(context: Context, argv: list[bytes]) -> Reply:
     key, field, increment = argv[1], argv[2], integer(argv[3])
     db = context.db
     value = db.find_companion(key, HashValue, context.now_ms)
-    old = None if value is None else value.get(field)
+    old = None if value is None else live_value(context, key, value, field)
     number = 0 if old is None else integer_or(old, b"hash value is not an integer")
     number += increment
     if not INT64_MIN <= number <= INT64_MAX:
         raise GenericError(b"increment or decrement would overflow")
-    if value is None:
+    if value is None or not len(value):
         value = HashValue(context.limits)
         db.add(key, value)
-    value.set(field, b"%d" % number)
+    value.set(field, b"%d" % number, keeps_time=True)
     db.settle(key, value, HINCRBY)
     context.log_words(argv)
     return number
@@ -96,16 +97,16 @@ def hincrbyfloat(context: Context, argv: list[bytes]) -> Reply:
         raise GenericError(b"value is NaN or Infinity")
     db = context.db
     value = db.find_companion(key, HashValue, context.now_ms)
-    old = None if value is None else value.get(field)
+    old = None if value is None else live_value(context, key, value, field)
     number = float_or(b"0" if old is None else old, b"hash value is not a float")
     result = long_double.add(number, increment)
     if isinstance(result, float):
         raise GenericError(b"increment would produce NaN or Infinity")
-    if value is None:
+    if value is None or not len(value):
         value = HashValue(context.limits)
         db.add(key, value)
     text = long_double.text_of(result)
-    value.set(field, text)
+    value.set(field, text, keeps_time=True)
     db.settle(key, value, HINCRBYFLOAT)
-    context.log(b"HSET", key, field, text)
+    context.log(b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, text)
     return text

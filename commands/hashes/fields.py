@@ -10,6 +10,7 @@ from ...store.glob import matching_texts
 from ..core.member_scan import parse_cursor, parse_member_scan
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from .liveness import live_value
 
 
 def _set_fields(context: Context, argv: list[bytes]) -> int:
@@ -147,7 +148,7 @@ def hsetnx(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         value = HashValue(context.limits)
         db.add(key, value)
-    elif field in value:
+    elif field in value and not value.is_due(field, db.member_time_ms(context.now_ms)):
         return 0
     value.set(field, argv[3])
     db.settle(key, value, HSET)
@@ -183,7 +184,7 @@ def hsetnx(context: Context, argv: list[bytes]) -> Reply:
 def hget(context: Context, argv: list[bytes]) -> Reply:
     """HGET key field. Returns the value; null if there is none. Raises WrongType. Source: Redis 2.0."""
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
-    return None if value is None else value.get(argv[2])
+    return None if value is None else live_value(context, argv[1], value, argv[2])
 
 
 @command(
@@ -216,7 +217,7 @@ def hmget(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
     if value is None:
         return [None] * (len(argv) - 2)
-    return [value.get(field) for field in argv[2:]]
+    return [live_value(context, argv[1], value, field) for field in argv[2:]]
 
 
 @command(
@@ -245,7 +246,7 @@ def hmget(context: Context, argv: list[bytes]) -> Reply:
 def hgetall(context: Context, argv: list[bytes]) -> Reply:
     """HGETALL key. Returns a map from fields to values. Raises WrongType. Source: Redis 2.0."""
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
-    return Pairs([] if value is None else value.items())
+    return Pairs([] if value is None else value.live_items(context.db.member_time_ms(context.now_ms)))
 
 
 @command(
@@ -274,7 +275,7 @@ def hgetall(context: Context, argv: list[bytes]) -> Reply:
 def hkeys(context: Context, argv: list[bytes]) -> Reply:
     """HKEYS key. Returns the fields. Raises WrongType. Source: Redis 2.0."""
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
-    return [] if value is None else value.fields()
+    return [] if value is None else value.live_fields(context.db.member_time_ms(context.now_ms))
 
 
 @command(
@@ -303,7 +304,9 @@ def hkeys(context: Context, argv: list[bytes]) -> Reply:
 def hvals(context: Context, argv: list[bytes]) -> Reply:
     """HVALS key. Returns the values. Raises WrongType. Source: Redis 2.0."""
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
-    return [] if value is None else [text for _, text in value.items()]
+    if value is None:
+        return []
+    return [text for _, text in value.live_items(context.db.member_time_ms(context.now_ms))]
 
 
 @command(
@@ -342,7 +345,7 @@ def hlen(context: Context, argv: list[bytes]) -> Reply:
 def hstrlen(context: Context, argv: list[bytes]) -> Reply:
     """HSTRLEN key field. Returns bytes, 0 if there is no such field. Raises WrongType. Source: Redis 3.2."""
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
-    return 0 if value is None else len(value.get(argv[2]) or b"")
+    return 0 if value is None else len(live_value(context, argv[1], value, argv[2]) or b"")
 
 
 @command(
@@ -363,7 +366,7 @@ def hstrlen(context: Context, argv: list[bytes]) -> Reply:
 def hexists(context: Context, argv: list[bytes]) -> Reply:
     """HEXISTS key field. Returns 1 or 0. Raises WrongType. Source: Redis 2.0."""
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
-    return int(value is not None and argv[2] in value)
+    return int(value is not None and live_value(context, argv[1], value, argv[2]) is not None)
 
 
 @command(
@@ -448,6 +451,7 @@ def hscan(context: Context, argv: list[bytes]) -> Reply:
         return [b"0", []]
     options = parse_member_scan(argv)
     found, cursor = value.scan(cursor, options.count_hint)
+    found = value.live(found, context.db.member_time_ms(context.now_ms))
     if options.pattern is not None:
         found = matching_texts(options.pattern, found)
     if options.has_novalues:

@@ -67,15 +67,32 @@ def hrandfield(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
     if value is None:
         return None if count is None else []
-    size = len(value)
+    live_ms = context.db.member_time_ms(context.now_ms)
     if count is None:
-        return value.at(random.randrange(size))
-    if count < 0 and not has_values:
-        return repeated_picks(value.fields(), -count)
+        return _random_field(value, live_ms)
     if count < 0:
-        return _repeated_pairs(context, list(value.items()), -count)
-    fields = value.fields() if count >= size else [value.at(index) for index in distinct_indexes(size, count)]
+        pairs = list(value.live_items(live_ms))
+        if not pairs:
+            return []
+        if has_values:
+            return _repeated_pairs(context, pairs, -count)
+        return repeated_picks([field for field, _ in pairs], -count)
+    size = len(value)
+    if count >= size or value.first_due_ms < live_ms:
+        fields = value.live_fields(live_ms)
+        if count < len(fields):
+            fields = random.sample(fields, count)
+    else:
+        fields = [value.at(index) for index in distinct_indexes(size, count)]
     return _with_values(context, [(field, value.get(field) or b"") for field in fields]) if has_values else fields
+
+
+def _random_field(value: HashValue, live_ms: int) -> bytes | None:
+    """A random field that is not due; None if there is none."""
+    if value.first_due_ms >= live_ms:
+        return value.at(random.randrange(len(value)))
+    fields = value.live_fields(live_ms)
+    return random.choice(fields) if fields else None
 
 
 def _with_values(context: Context, pairs: list[tuple[bytes, bytes]]) -> Reply:

@@ -62,7 +62,8 @@ def _mix_stream(digest: bytes, stream: Stream) -> bytes:
 def _mix_companion(digest: bytes, value: Companion) -> bytes:
     if isinstance(value, HashValue):
         for field, text in value.items():
-            digest = _add(digest, _mix(_mix(EMPTY, field), text))
+            each = _mix(_mix(EMPTY, field), text)
+            digest = _add(digest, _add(each, b"!!hexpire!!") if value.due_ms(field) is not None else each)
     elif isinstance(value, SetValue):
         for member in value.members():
             digest = _add(digest, member)

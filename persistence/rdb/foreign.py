@@ -25,10 +25,6 @@ FOREIGN_TYPES: Final = {
     14: "a list",
     17: "a sorted set",
     18: "a list",
-    22: "a hash",
-    23: "a hash",
-    24: "a hash",
-    25: "a hash",
     28: "an array",
 }
 
@@ -92,21 +88,6 @@ def _skip_quicklist(source: Source) -> None:
     _skip_times(read_length(source), source, _skip_length, skip_string)
 
 
-def _skip_expiring_hash(source: Source) -> None:
-    """Skip a hash of fields with expiry times, which begins with the earliest time."""
-    source.skip(TIME_SIZE)
-    _skip_early_expiring_hash(source)
-
-
-def _skip_early_expiring_hash(source: Source) -> None:
-    _skip_times(read_length(source), source, _skip_length, skip_string, skip_string)
-
-
-def _skip_expiring_listpack(source: Source) -> None:
-    source.skip(TIME_SIZE)
-    skip_string(source)
-
-
 def _skip_module_value(source: Source) -> None:
     read_length(source)
     skip_module_fields(source)
@@ -159,11 +140,8 @@ _SKIPS: Final[dict[int, Skip]] = {
     3: _skip_old_sorted_set,
     5: _skip_sorted_set,
     7: _skip_module_value,
-    **dict.fromkeys((10, 12, 17, 23), skip_string),
+    **dict.fromkeys((10, 12, 17), skip_string),
     14: _skip_strings,
     18: _skip_quicklist,
-    22: _skip_early_expiring_hash,
-    24: _skip_expiring_hash,
-    25: _skip_expiring_listpack,
     28: _skip_array,
 }

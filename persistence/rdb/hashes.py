@@ -1,4 +1,9 @@
-"""Hashes: fields and values one by one, or as a listpack, a ziplist or a zipmap."""
+"""Hashes: fields and values one by one, or as a listpack, a ziplist or a zipmap.
+
+With expiry times, the first of them comes first, in 8 bytes. Then a field that is alone has its time before it: 0 for
+none, or 1 and the ms after the first; in a listpack its Unix time in ms comes after its value, 0 for none. Early
+versions did without the first time, and had Unix times before fields.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from ...store.companions.hash_value import LISTPACK, HashValue
+from ...store.companions.companion import NEVER_DUE_MS
+from ...store.companions.hash_value import LISTPACK, LISTPACK_EX, HashValue
+from ...store.companions.set_value import as_integer
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
-from .lengths import encode_length, encode_string, read_length, read_string
+from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
 from .listpack import encode_texts, pack, unpack_texts
 from .source import Source
 from .ziplist import unpack_ziplist, unpack_zipmap
@@ -18,27 +25,62 @@ HASH: Final = 4
 HASH_ZIPMAP: Final = 9
 HASH_ZIPLIST: Final = 13
 HASH_LISTPACK: Final = 16
-HASH_TYPES: Final = (HASH, HASH_ZIPMAP, HASH_ZIPLIST, HASH_LISTPACK)
+HASH_TIMES_EARLY: Final = 22
+HASH_LISTPACK_EX_EARLY: Final = 23
+HASH_TIMES: Final = 24
+HASH_LISTPACK_EX: Final = 25
+HASH_TYPES: Final = (
+    HASH, HASH_ZIPMAP, HASH_ZIPLIST, HASH_LISTPACK,
+    HASH_TIMES_EARLY, HASH_LISTPACK_EX_EARLY, HASH_TIMES, HASH_LISTPACK_EX,
+)  # fmt: skip
 
+# Later than any expiry time of a field: 48 bits.
+NO_TIME_MS: Final = (1 << 48) - 1
 # Fields that are encoded at a time.
 _FIELDS_AT_ONCE: Final = 128
 
 
 def hash_type(value: HashValue) -> int:
     """The type byte of a hash."""
-    return HASH_LISTPACK if value.encoding == LISTPACK else HASH
+    if value.encoding == LISTPACK_EX:
+        return HASH_LISTPACK_EX
+    if value.encoding == LISTPACK:
+        return HASH_LISTPACK
+    return HASH if value.first_due_ms == NEVER_DUE_MS else HASH_TIMES
 
 
 def encode_hash(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     """Yield a hash without its type."""
+    if value.encoding == LISTPACK_EX:
+        words = [word for field, text in value.items() for word in (field, text, b"%d" % (value.due_ms(field) or 0))]
+        yield _first_time(value) + encode_string(pack([encode_texts(words)], len(words)), compress=compress)
+        return
     if value.encoding == LISTPACK:
         words = [word for pair in value.items() for word in pair]
         yield encode_string(pack([encode_texts(words)], len(words)), compress=compress)
+        return
+    if value.first_due_ms < NEVER_DUE_MS:
+        yield from _encode_timed(value, compress=compress)
         return
     yield encode_length(len(value))
     pairs = iter(value.items())
     while piece := list(islice(pairs, _FIELDS_AT_ONCE)):
         yield b"".join([encode_string(word, compress=compress) for pair in piece for word in pair])
+
+
+def _first_time(value: HashValue) -> bytes:
+    """The first expiry time; that of a hash without any is the largest time, as in Redis."""
+    value.first_due(0)
+    return encode_time_ms(min(value.first_due_ms, NO_TIME_MS))
+
+
+def _encode_timed(value: HashValue, *, compress: bool) -> Iterator[bytes]:
+    yield _first_time(value) + encode_length(len(value))
+    first_ms = value.first_due_ms
+    for field, text in value.items():
+        due_ms = value.due_ms(field)
+        after = encode_length(0 if due_ms is None else due_ms - first_ms + 1)
+        yield after + encode_string(field, compress=compress) + encode_string(text, compress=compress)
 
 
 def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
@@ -51,11 +93,39 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
         for _ in range(count):
             if not value.set(read_string(source), read_string(source)):
                 raise RdbError("Duplicate hash fields detected")
+    elif kind in (HASH_TIMES, HASH_TIMES_EARLY):
+        first_ms = read_time_ms(source) if kind == HASH_TIMES else 1
+        count = read_length(source)
+        if count > limits.hash_entries_max:
+            value.become_table()
+        for _ in range(count):
+            after = read_length(source)
+            _set_timed(value, read_string(source), read_string(source), after and after + first_ms - 1)
+    elif kind in (HASH_LISTPACK_EX, HASH_LISTPACK_EX_EARLY):
+        if kind == HASH_LISTPACK_EX:
+            read_time_ms(source)
+        words = unpack_texts(read_string(source))
+        if len(words) % 3:
+            raise RdbError("Hash integrity check failed: a field without a value or a time")
+        for index in range(0, len(words), 3):
+            due_ms = as_integer(words[index + 2])
+            _set_timed(value, words[index], words[index + 1], -1 if due_ms is None else due_ms)
+        value.become_listpack_ex()
     else:
         _set_all(value, _UNPACK[kind](read_string(source)))
     if not len(value):
         raise EmptyValue
     return value
+
+
+def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int) -> None:
+    """Set a field with its expiry time, 0 for none. Raises RdbError."""
+    if not 0 <= due_ms <= NO_TIME_MS:
+        raise RdbError("Hash integrity check failed: a time out of range")
+    if not value.set(field, text):
+        raise RdbError("Duplicate hash fields detected")
+    if due_ms:
+        value.expire_at(field, due_ms)
 
 
 def _set_all(value: HashValue, words: list[bytes]) -> None:

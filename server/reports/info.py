@@ -162,7 +162,8 @@ def stats_fields(server: Source) -> Fields:
         ("sync_full", stats.sync_full),
         ("sync_partial_ok", stats.sync_partial_ok),
         ("sync_partial_err", stats.sync_partial_err),
-        *zeros("expired_subkeys", "expired_subkeys_active"),
+        ("expired_subkeys", stats.expired_subkeys),
+        ("expired_subkeys_active", stats.expired_subkeys_active),
         ("expired_keys", stats.expired_keys),
         ("expired_keys_active", stats.expired_keys_active),
         ("expired_stale_perc", f"{server.expiry.stale_share * 100:.2f}"),
@@ -370,7 +371,7 @@ def keyspace_fields(server: Source) -> Fields:
         (
             f"db{database.index}",
             f"keys={len(database.keys)},expires={len(database.expires)},"
-            f"avg_ttl={_mean_ttl_ms(database, now_ms)},subexpiry=0",
+            f"avg_ttl={_mean_ttl_ms(database, now_ms)},subexpiry={len(database.expiring_hashes)}",
         )
         for database in server.store.databases
         if database.keys

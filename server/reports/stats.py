@@ -45,6 +45,8 @@ COUNTERS: Final = (
     "writes_processed",
     "expired_keys",
     "expired_keys_active",
+    "expired_subkeys",
+    "expired_subkeys_active",
     "evicted_clients",
     "forks",
     "sync_full",
@@ -109,6 +111,9 @@ class Stats:
     writes_processed: int
     expired_keys: int
     expired_keys_active: int
+    # Fields of hashes that expiry removed.
+    expired_subkeys: int
+    expired_subkeys_active: int
     evicted_clients: int
     forks: int
     # Requests of replicas: that need a snapshot, that continue, and that asked to continue and could not.

@@ -129,9 +129,12 @@ class Units:
         self.log_singles_and_unit(0)
 
     def log_expired(self) -> None:
-        """Log the keys that the active cycle found expired, outside of any command; each is a unit."""
+        """Log the keys and fields that the active cycle found expired, outside of any command; each is a unit."""
+        stats = self._stats
+        keys_count, fields_count = stats.expired_keys, stats.expired_subkeys
         records = self._context.take_expired()
-        self._stats.expired_keys_active += len(records)
+        stats.expired_keys_active += stats.expired_keys - keys_count
+        stats.expired_subkeys_active += stats.expired_subkeys - fields_count
         self._append_own(records)
 
     def log_own(self) -> None:

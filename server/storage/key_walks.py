@@ -43,7 +43,7 @@ def time_limit(budget_ns: float) -> Callable[[], bool]:
 
 
 class ActiveExpiry:
-    """Removes expired keys that no client reads, those that expired first before others."""
+    """Removes expired keys and fields of hashes that no client reads, those that expired first before others."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -66,6 +66,8 @@ class ActiveExpiry:
             if db.keys.expiring_count and not db.frozen and not db.keeps_expired:
                 self._sample(db, now_ms)
                 has_more |= _expire(db, now_ms, is_over)
+            if db.expiring_hashes and not db.frozen and not db.keeps_expired:
+                has_more |= _expire_fields(db, now_ms, is_over)
         self.cap_reached_count += has_more
         self.spent_ns += perf_counter_ns() - started_ns
         return has_more
@@ -87,6 +89,14 @@ def _expire(db: Database, now_ms: int, is_over: Callable[[], bool]) -> bool:
             key = keys.first_due()
             if key is None or not db.expire_if_due(key, now_ms):
                 break
+    return False
+
+
+def _expire_fields(db: Database, now_ms: int, is_over: Callable[[], bool]) -> bool:
+    """Remove fields of hashes that are due until there are none or `is_over`. Returns whether there are more."""
+    while db.expire_fields(now_ms, EXPIRY_COUNT_AT_ONCE):
+        if is_over():
+            return True
     return False
 
 

@@ -6,11 +6,14 @@ from typing import Any, ClassVar, Final
 
 from ..limits import Limits
 
+# Later than any expiry time, as in `key_table`.
+NEVER_DUE_MS: Final = (1 << 62) - 1
+
 
 class Companion:
     """A value of several members. A key has none without members: whoever removes the last one removes the key."""
 
-    __slots__ = ("counted_size", "image_number", "limits", "used_ms")
+    __slots__ = ("counted_size", "first_due_ms", "image_number", "limits", "used_ms")
 
     # The name that TYPE shows, the number of the type in DEBUG DIGEST, and the letter of its class of events.
     type_name: ClassVar[bytes]
@@ -20,6 +23,8 @@ class Companion:
 
     def __init__(self, limits: Limits) -> None:
         self.limits: Final = limits
+        # No member expires before this Unix time in ms; NEVER_DUE_MS if none expires at all.
+        self.first_due_ms = NEVER_DUE_MS
         # Unix ms of the last command that used the value; 0 if there was none since it was loaded.
         self.used_ms = 0
         # See `Stream.image_number`.

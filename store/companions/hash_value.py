@@ -1,25 +1,36 @@
-"""A hash: its fields with their values, and the encoding that Redis would have chosen for them."""
+"""A hash: its fields with their values and expiry times, and the encoding that Redis would have chosen for them.
+
+A field is due when its expiry time is over. It stays until it is removed; commands that show fields leave it out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from sys import getsizeof
 from typing import ClassVar, Final
 
 from ..limits import Limits
-from .companion import Companion
+from .companion import NEVER_DUE_MS, Companion
 from .members import Members
 
 LISTPACK: Final = b"listpack"
+# A listpack that had a field with an expiry time at some time: its fields are in the order of their times.
+LISTPACK_EX: Final = b"listpackex"
 HASHTABLE: Final = b"hashtable"
 
 # Bytes of the object and its attributes.
-HASH_SIZE: Final = 88
+HASH_SIZE: Final = 120
+# Bytes of an expiry time, in the table of times and in the heap.
+DUE_SIZE: Final = 96
+# Changed and dropped times stay in the heap until they are this many more than the others.
+STALE_SLACK: Final = 64
 
 
 class HashValue(Companion):
-    """A hash. `limits` decide when it is no longer small."""
+    """A hash. `limits` decide when it is no longer small. Times are Unix ms."""
 
-    __slots__ = ("_encoding", "_members")
+    __slots__ = ("_due", "_encoding", "_heap", "_members")
 
     type_name: ClassVar[bytes] = b"hash"
     type_number: ClassVar[int] = 4
@@ -28,6 +39,9 @@ class HashValue(Companion):
         super().__init__(limits)
         self._encoding = LISTPACK
         self._members = Members()
+        # Expiry times of the fields that have one, and a heap of (time, field), also of times that no longer hold.
+        self._due: dict[bytes, int] = {}
+        self._heap: list[tuple[int, bytes]] = []
 
     def __len__(self) -> int:
         return len(self._members)
@@ -41,12 +55,13 @@ class HashValue(Companion):
 
     @property
     def memory_size(self) -> int:
-        return HASH_SIZE + self._members.memory_size
+        times_size = getsizeof(self._due) + DUE_SIZE * len(self._due) if self._due else 0
+        return HASH_SIZE + times_size + self._members.memory_size
 
     # -- reading ---------------------------------------------------------------------------------
 
     def get(self, field: bytes) -> bytes | None:
-        """The value of a field; None if there is no such field."""
+        """The value of a field, due or not; None if there is no such field."""
         return self._members.get(field)
 
     def items(self) -> Iterable[tuple[bytes, bytes]]:
@@ -54,9 +69,23 @@ class HashValue(Companion):
         meanwhile."""
         return self._members.items()
 
-    def fields(self) -> list[bytes]:
-        """The fields."""
-        return self._members.names()
+    def live_items(self, now_ms: int) -> Iterable[tuple[bytes, bytes]]:
+        """Like `items`, without the fields that are due."""
+        if self.first_due_ms >= now_ms:
+            return self._members.items()
+        due = self._due
+        return [each for each in self._members.items() if due.get(each[0], NEVER_DUE_MS) >= now_ms]
+
+    def live_fields(self, now_ms: int) -> list[bytes]:
+        """The fields that are not due."""
+        return self.live(self._members.names(), now_ms)
+
+    def live(self, fields: list[bytes], now_ms: int) -> list[bytes]:
+        """Those of the fields that are not due."""
+        if self.first_due_ms >= now_ms:
+            return fields
+        due = self._due
+        return [field for field in fields if due.get(field, NEVER_DUE_MS) >= now_ms]
 
     def at(self, index: int) -> bytes:
         """The field at an index, in an order that lasts until a field comes or goes."""
@@ -66,6 +95,54 @@ class HashValue(Companion):
         """See `Members.scan`."""
         return self._members.scan(cursor, count)
 
+    # -- expiry times ----------------------------------------------------------------------------
+
+    def due_ms(self, field: bytes) -> int | None:
+        """The expiry time of a field; None if it has none."""
+        return self._due.get(field)
+
+    def is_due(self, field: bytes, now_ms: int) -> bool:
+        """Whether the expiry time of a field is over."""
+        return self.first_due_ms < now_ms and self._due.get(field, NEVER_DUE_MS) < now_ms
+
+    def expire_at(self, field: bytes, due_ms: int) -> None:
+        """Set the expiry time of an existing field."""
+        self._due[field] = due_ms
+        heappush(self._heap, (due_ms, field))
+        if len(self._heap) > 2 * len(self._due) + STALE_SLACK:
+            self._heap = [(time_ms, each) for each, time_ms in self._due.items()]
+            heapify(self._heap)
+        self.first_due_ms = min(self.first_due_ms, due_ms)
+        if self._encoding == LISTPACK:
+            self._encoding = LISTPACK_EX
+        if self._encoding == LISTPACK_EX:
+            due = self._due
+            self._members.place(field, lambda other: due.get(other, NEVER_DUE_MS) > due_ms)
+
+    def persist(self, field: bytes) -> bool:
+        """Remove the expiry time of a field. Returns whether it had one."""
+        if not self._drop_time(field):
+            return False
+        if self._encoding == LISTPACK_EX:
+            self._members.place(field, lambda other: False)
+        return True
+
+    def _drop_time(self, field: bytes) -> bool:
+        if self._due.pop(field, None) is None:
+            return False
+        if not self._due:
+            self._heap.clear()
+            self.first_due_ms = NEVER_DUE_MS
+        return True
+
+    def first_due(self, now_ms: int) -> bytes | None:
+        """The field that is due first; None if none is. Sets `first_due_ms` to the present one."""
+        heap = self._heap
+        while heap and self._due.get(heap[0][1]) != heap[0][0]:
+            heappop(heap)
+        self.first_due_ms = heap[0][0] if heap else NEVER_DUE_MS
+        return heap[0][1] if heap and heap[0][0] < now_ms else None
+
     # -- changing --------------------------------------------------------------------------------
 
     def expect(self, count: int) -> None:
@@ -73,19 +150,29 @@ class HashValue(Companion):
         if count > self.limits.hash_entries_max:
             self._encoding = HASHTABLE
 
-    def set(self, field: bytes, value: bytes) -> bool:
-        """Set a field. Returns whether it is new."""
+    def expect_words(self, words: list[bytes]) -> None:
+        """Like `expect`, for fields and values that are set now. Redis counts options after them as well."""
+        if len(words) // 2 > self.limits.hash_entries_max or max(map(len, words)) > self.limits.hash_value_max:
+            self._encoding = HASHTABLE
+
+    def set(self, field: bytes, value: bytes, *, keeps_time: bool = False) -> bool:
+        """Set a field; its expiry time goes unless `keeps_time` is set. Returns whether it is new."""
         is_new = self._members.put(field, value)
-        if self._encoding == LISTPACK:
+        if self._encoding != HASHTABLE:
             limits = self.limits
             size_max = limits.hash_value_max
             if len(field) > size_max or len(value) > size_max or len(self._members) > limits.hash_entries_max:
                 self._encoding = HASHTABLE
+        if self._due and not keeps_time and not is_new:
+            self.persist(field)
         return is_new
 
     def pop(self, field: bytes) -> bytes | None:
         """Remove a field. Returns its value; None if there is no such field."""
-        return self._members.pop(field)
+        value = self._members.pop(field)
+        if self._due and value is not None:
+            self._drop_time(field)
+        return value
 
     # -- keeping ---------------------------------------------------------------------------------
 
@@ -93,14 +180,26 @@ class HashValue(Companion):
         """Be a hash table from now on."""
         self._encoding = HASHTABLE
 
+    def become_listpack_ex(self) -> None:
+        """Be a listpack with expiry times from now on, unless it is a hash table."""
+        if self._encoding == LISTPACK:
+            self._encoding = LISTPACK_EX
+
     def copy(self) -> HashValue:
         twin = HashValue(self.limits)
         twin._encoding = self._encoding
         twin._members = self._members.copy()
+        twin._due = self._due.copy()
+        twin._heap = self._heap.copy()
+        twin.first_due_ms = self.first_due_ms
         return twin
 
     def heaps(self) -> list[object]:
-        return [*self._members.heaps()]
+        return [*self._members.heaps(), self._due, self._heap]
 
     def check(self) -> None:
         self._members.check()
+        assert all(field in self._members for field in self._due)
+        assert {(time_ms, field) for field, time_ms in self._due.items()} <= set(self._heap)
+        assert self.first_due_ms <= min(self._due.values(), default=NEVER_DUE_MS)
+        assert bool(self._due) == (self.first_due_ms < NEVER_DUE_MS)

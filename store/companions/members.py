@@ -6,7 +6,7 @@ shares its parts, and which is freed a little at a time. Members that became man
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from sys import getsizeof
 from typing import Final
@@ -72,6 +72,20 @@ class Members:
         if text is not None:
             self._few_size -= text_size(name) + text_size(text)
         return text
+
+    def place(self, name: bytes, before: Callable[[bytes], bool]) -> None:
+        """While members are few: move one before the first other one of which `before` is true, else to the end."""
+        if self._many is not None:
+            return
+        text = self._few.pop(name)
+        later: list[tuple[bytes, bytes]] = []
+        for each in self._few.items():
+            if later or before(each[0]):
+                later.append(each)
+        for each_name, _ in later:
+            del self._few[each_name]
+        self._few[name] = text
+        self._few.update(later)
 
     def items(self) -> Iterable[tuple[bytes, bytes]]:
         """The members with their texts. They must not change meanwhile."""

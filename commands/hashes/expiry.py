@@ -1,0 +1,591 @@
+"""Expiry times of fields: HEXPIRE and its kin, HPERSIST, and HTTL and its kin."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...protocol.replies import Reply
+from ...store.companions.hash_value import HashValue
+from ...store.errors import GenericError
+from ...store.events import HDEL, HEXPIRE, HPERSIST
+from ..core.numbers import integer, parse_integer
+from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
+
+# Unix ms of the latest expiry time of a field, 46 bits.
+DUE_MS_MAX: Final = (1 << 46) - 1
+COUNT_MAX: Final = 2**31 - 1
+CONDITIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT"))
+
+# Replies for one field.
+MISSING: Final = -2
+NO_TIME: Final = -1
+UNCHANGED: Final = 0
+CHANGED: Final = 1
+REMOVED: Final = 2
+
+
+def field_due_ms(context: Context, token: bytes, unit_ms: int, name: bytes, *, is_absolute: bool) -> int:
+    """The Unix time in ms that a time of `unit_ms` stands for. Raises GenericError with the name of the command."""
+    number = integer(token)
+    if number < 0:
+        raise GenericError(b"invalid expire time, must be >= 0")
+    due_ms = number * unit_ms + (0 if is_absolute else context.now_ms)
+    if due_ms > DUE_MS_MAX:
+        raise GenericError(b"invalid expire time in '%b' command" % name)
+    return due_ms
+
+
+def named_fields(argv: list[bytes]) -> list[bytes]:
+    """The fields of `key FIELDS count field [field ...]`. Raises GenericError."""
+    if argv[2].upper() != b"FIELDS":
+        raise GenericError(b"Mandatory argument FIELDS is missing or not at the right position")
+    count = parse_integer(argv[3])
+    if count is None or count < 1:
+        raise GenericError(b"Number of fields must be a positive integer")
+    if count != len(argv) - 4:
+        raise GenericError(b"The `numfields` parameter must match the number of arguments")
+    return argv[4:]
+
+
+def _parse_options(argv: list[bytes]) -> tuple[bytes | None, int, int]:
+    """The condition of HEXPIRE, the index of its first field and the number of fields. Raises GenericError."""
+    conditions: list[bytes] = []
+    first = count = 0
+    index = 3
+    while index < len(argv):
+        word = argv[index].upper()
+        if word in CONDITIONS:
+            if word not in conditions:
+                conditions.append(word)
+        elif word == b"FIELDS" and index + 1 < len(argv):
+            if first:
+                raise GenericError(b"FIELDS keyword specified multiple times")
+            number = parse_integer(argv[index + 1])
+            if number is None or not 1 <= number <= COUNT_MAX:
+                raise GenericError(b"Parameter `numFields` should be greater than 0")
+            first, count = index + 2, number
+            if first + count > len(argv):
+                raise GenericError(b"wrong number of arguments")
+            index = first + count - 1
+        else:
+            raise GenericError(b"unknown argument: %b" % argv[index])
+        index += 1
+    if not first:
+        raise GenericError(b"missing FIELDS argument")
+    if len(conditions) > 1:
+        raise GenericError(b"Multiple condition flags specified")
+    return conditions[0] if conditions else None, first, count
+
+
+def _holds(condition: bytes | None, old_ms: int | None, due_ms: int) -> bool:
+    """Whether a condition lets a time replace the old one. No time counts as later than any other."""
+    if condition is None:
+        return True
+    if condition == b"NX":
+        return old_ms is None
+    if condition == b"LT":
+        return old_ms is None or due_ms < old_ms
+    return old_ms is not None and (condition == b"XX" or due_ms > old_ms)
+
+
+def _expire(context: Context, argv: list[bytes], name: bytes, unit_ms: int, *, is_absolute: bool = False) -> Reply:
+    """Sets the expiry times of fields. Returns a number for each. Raises GenericError, WrongType."""
+    key, db, now_ms = argv[1], context.db, context.now_ms
+    value = db.find_companion(key, HashValue, now_ms)
+    due_ms = field_due_ms(context, argv[2], unit_ms, name, is_absolute=is_absolute)
+    condition, first, count = _parse_options(argv)
+    fields = argv[first : first + count]
+    if value is None:
+        return [MISSING] * count
+    value.become_listpack_ex()
+    live_ms = db.member_time_ms(now_ms)
+    replies: list[int] = []
+    changed: list[bytes] = []
+    for field in fields:
+        if field not in value or value.is_due(field, live_ms):
+            replies.append(MISSING)
+        elif not _holds(condition, value.due_ms(field), due_ms):
+            replies.append(UNCHANGED)
+        elif due_ms <= live_ms:
+            value.pop(field)
+            context.log(b"HDEL", key, field)
+            replies.append(REMOVED)
+        else:
+            value.expire_at(field, due_ms)
+            changed.append(field)
+            replies.append(CHANGED)
+    if changed:
+        options = () if condition is None else (condition,)
+        context.log_words(
+            [b"HPEXPIREAT", key, b"%d" % due_ms, *options, b"FIELDS", b"%d" % len(changed), *changed], len(changed)
+        )
+        db.settle(key, value, HEXPIRE)
+    elif REMOVED in replies:
+        db.settle(key, value, HDEL)
+    return replies
+
+
+def _times(context: Context, argv: list[bytes], unit_ms: int, *, is_absolute: bool) -> Reply:
+    """The expiry times of fields, or the time until then. Raises GenericError, WrongType."""
+    now_ms = context.now_ms
+    value = context.db.read_companion(argv[1], HashValue, now_ms)
+    fields = named_fields(argv)
+    if value is None:
+        return [MISSING] * len(fields)
+    live_ms = context.db.member_time_ms(now_ms)
+    replies: list[int] = []
+    for field in fields:
+        due_ms = value.due_ms(field)
+        if field not in value or value.is_due(field, live_ms):
+            replies.append(MISSING)
+        elif due_ms is None:
+            replies.append(NO_TIME)
+        else:
+            time_ms = due_ms if is_absolute else max(due_ms - now_ms, 0)
+            # As Redis rounds.
+            replies.append((time_ms + unit_ms - 1) // unit_ms)
+    return replies
+
+
+@command(
+    "HEXPIRE",
+    arity=-6,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RW",
+                "update",
+            ),
+        ),
+    ),
+    categories=("hash",),
+    group="hash",
+    since="7.4.0",
+    summary="Sets the expiry times of fields, in seconds from now.",
+    complexity="O(N) in the number of fields.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument("seconds", "integer"),
+        Argument(
+            "condition",
+            "oneof",
+            optional=True,
+            arguments=(
+                Argument("nx", "pure-token", token="NX"),
+                Argument("xx", "pure-token", token="XX"),
+                Argument("gt", "pure-token", token="GT"),
+                Argument("lt", "pure-token", token="LT"),
+            ),
+        ),
+        Argument(
+            "fields",
+            "block",
+            token="FIELDS",
+            arguments=(
+                Argument("numfields", "integer"),
+                Argument("field", multiple=True),
+            ),
+        ),
+    ),
+)
+def hexpire(context: Context, argv: list[bytes]) -> Reply:
+    """HEXPIRE key seconds [NX | XX | GT | LT] FIELDS count field [field ...]
+
+    Returns for each field 1, 0 if the condition does not hold, 2 if the time is over and the field was removed, -2 if
+    there is no such field. Raises GenericError, WrongType. Source: Redis 7.4.
+    """
+    return _expire(context, argv, b"hexpire", 1000)
+
+
+@command(
+    "HPEXPIRE",
+    arity=-6,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RW",
+                "update",
+            ),
+        ),
+    ),
+    categories=("hash",),
+    group="hash",
+    since="7.4.0",
+    summary="Sets the expiry times of fields, in milliseconds from now.",
+    complexity="O(N) in the number of fields.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument("milliseconds", "integer"),
+        Argument(
+            "condition",
+            "oneof",
+            optional=True,
+            arguments=(
+                Argument("nx", "pure-token", token="NX"),
+                Argument("xx", "pure-token", token="XX"),
+                Argument("gt", "pure-token", token="GT"),
+                Argument("lt", "pure-token", token="LT"),
+            ),
+        ),
+        Argument(
+            "fields",
+            "block",
+            token="FIELDS",
+            arguments=(
+                Argument("numfields", "integer"),
+                Argument("field", multiple=True),
+            ),
+        ),
+    ),
+)
+def hpexpire(context: Context, argv: list[bytes]) -> Reply:
+    """HPEXPIRE key milliseconds [NX | XX | GT | LT] FIELDS count field [field ...]
+
+    Returns for each field 1, 0 if the condition does not hold, 2 if the time is over and the field was removed, -2 if
+    there is no such field. Raises GenericError, WrongType. Source: Redis 7.4.
+    """
+    return _expire(context, argv, b"hpexpire", 1)
+
+
+@command(
+    "HEXPIREAT",
+    arity=-6,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RW",
+                "update",
+            ),
+        ),
+    ),
+    categories=("hash",),
+    group="hash",
+    since="7.4.0",
+    summary="Sets the expiry times of fields as Unix times in seconds.",
+    complexity="O(N) in the number of fields.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument("unix-time-seconds", "unix-time"),
+        Argument(
+            "condition",
+            "oneof",
+            optional=True,
+            arguments=(
+                Argument("nx", "pure-token", token="NX"),
+                Argument("xx", "pure-token", token="XX"),
+                Argument("gt", "pure-token", token="GT"),
+                Argument("lt", "pure-token", token="LT"),
+            ),
+        ),
+        Argument(
+            "fields",
+            "block",
+            token="FIELDS",
+            arguments=(
+                Argument("numfields", "integer"),
+                Argument("field", multiple=True),
+            ),
+        ),
+    ),
+)
+def hexpireat(context: Context, argv: list[bytes]) -> Reply:
+    """HEXPIREAT key unix-time-seconds [NX | XX | GT | LT] FIELDS count field [field ...]
+
+    Returns for each field 1, 0 if the condition does not hold, 2 if the time is over and the field was removed, -2 if
+    there is no such field. Raises GenericError, WrongType. Source: Redis 7.4.
+    """
+    return _expire(context, argv, b"hexpireat", 1000, is_absolute=True)
+
+
+@command(
+    "HPEXPIREAT",
+    arity=-6,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RW",
+                "update",
+            ),
+        ),
+    ),
+    categories=("hash",),
+    group="hash",
+    since="7.4.0",
+    summary="Sets the expiry times of fields as Unix times in milliseconds.",
+    complexity="O(N) in the number of fields.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument("unix-time-milliseconds", "unix-time"),
+        Argument(
+            "condition",
+            "oneof",
+            optional=True,
+            arguments=(
+                Argument("nx", "pure-token", token="NX"),
+                Argument("xx", "pure-token", token="XX"),
+                Argument("gt", "pure-token", token="GT"),
+                Argument("lt", "pure-token", token="LT"),
+            ),
+        ),
+        Argument(
+            "fields",
+            "block",
+            token="FIELDS",
+            arguments=(
+                Argument("numfields", "integer"),
+                Argument("field", multiple=True),
+            ),
+        ),
+    ),
+)
+def hpexpireat(context: Context, argv: list[bytes]) -> Reply:
+    """HPEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT] FIELDS count field [field ...]
+
+    Returns for each field 1, 0 if the condition does not hold, 2 if the time is over and the field was removed, -2 if
+    there is no such field. Raises GenericError, WrongType. Source: Redis 7.4.
+    """
+    return _expire(context, argv, b"hpexpireat", 1, is_absolute=True)
+
+
+@command(
+    "HPERSIST",
+    arity=-5,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RW",
+                "update",
+            ),
+        ),
+    ),
+    categories=("hash",),
+    group="hash",
+    since="7.4.0",
+    summary="Removes the expiry times of fields.",
+    complexity="O(N) in the number of fields.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument(
+            "fields",
+            "block",
+            token="FIELDS",
+            arguments=(
+                Argument("numfields", "integer"),
+                Argument("field", multiple=True),
+            ),
+        ),
+    ),
+)
+def hpersist(context: Context, argv: list[bytes]) -> Reply:
+    """HPERSIST key FIELDS count field [field ...]
+
+    Returns for each field 1, -1 if it has no expiry time, -2 if there is no such field. Raises GenericError, WrongType.
+    Source: Redis 7.4.
+    """
+    key, db = argv[1], context.db
+    value = db.find_companion(key, HashValue, context.now_ms)
+    fields = named_fields(argv)
+    if value is None:
+        return [MISSING] * len(fields)
+    live_ms = db.member_time_ms(context.now_ms)
+    replies: list[int] = []
+    for field in fields:
+        if field not in value or value.is_due(field, live_ms):
+            replies.append(MISSING)
+        else:
+            replies.append(CHANGED if value.persist(field) else NO_TIME)
+    if CHANGED in replies:
+        db.settle(key, value, HPERSIST)
+        context.log_words(argv)
+    return replies
+
+
+@command(
+    "HTTL",
+    arity=-5,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+        ),
+    ),
+    categories=("hash",),
+    group="hash",
+    since="7.4.0",
+    summary="Returns the seconds until fields expire.",
+    complexity="O(N) in the number of fields.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument(
+            "fields",
+            "block",
+            token="FIELDS",
+            arguments=(
+                Argument("numfields", "integer"),
+                Argument("field", multiple=True),
+            ),
+        ),
+    ),
+    tips=("nondeterministic_output",),
+)
+def httl(context: Context, argv: list[bytes]) -> Reply:
+    """HTTL key FIELDS count field [field ...]
+
+    Returns for each field seconds, -1 if it has no expiry time, -2 if there is no such field. Raises GenericError,
+    WrongType. Source: Redis 7.4.
+    """
+    return _times(context, argv, 1000, is_absolute=False)
+
+
+@command(
+    "HPTTL",
+    arity=-5,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+        ),
+    ),
+    categories=("hash",),
+    group="hash",
+    since="7.4.0",
+    summary="Returns the milliseconds until fields expire.",
+    complexity="O(N) in the number of fields.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument(
+            "fields",
+            "block",
+            token="FIELDS",
+            arguments=(
+                Argument("numfields", "integer"),
+                Argument("field", multiple=True),
+            ),
+        ),
+    ),
+    tips=("nondeterministic_output",),
+)
+def hpttl(context: Context, argv: list[bytes]) -> Reply:
+    """HPTTL key FIELDS count field [field ...]
+
+    Returns for each field ms, -1 if it has no expiry time, -2 if there is no such field. Raises GenericError,
+    WrongType. Source: Redis 7.4.
+    """
+    return _times(context, argv, 1, is_absolute=False)
+
+
+@command(
+    "HEXPIRETIME",
+    arity=-5,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+        ),
+    ),
+    categories=("hash",),
+    group="hash",
+    since="7.4.0",
+    summary="Returns the expiry times of fields in seconds.",
+    complexity="O(N) in the number of fields.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument(
+            "fields",
+            "block",
+            token="FIELDS",
+            arguments=(
+                Argument("numfields", "integer"),
+                Argument("field", multiple=True),
+            ),
+        ),
+    ),
+)
+def hexpiretime(context: Context, argv: list[bytes]) -> Reply:
+    """HEXPIRETIME key FIELDS count field [field ...]
+
+    Returns for each field Unix time in seconds, -1 if it has no expiry time, -2 if there is no such field. Raises
+    GenericError, WrongType. Source: Redis 7.4.
+    """
+    return _times(context, argv, 1000, is_absolute=True)
+
+
+@command(
+    "HPEXPIRETIME",
+    arity=-5,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RO",
+                "access",
+            ),
+        ),
+    ),
+    categories=("hash",),
+    group="hash",
+    since="7.4.0",
+    summary="Returns the expiry times of fields in milliseconds.",
+    complexity="O(N) in the number of fields.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument(
+            "fields",
+            "block",
+            token="FIELDS",
+            arguments=(
+                Argument("numfields", "integer"),
+                Argument("field", multiple=True),
+            ),
+        ),
+    ),
+)
+def hpexpiretime(context: Context, argv: list[bytes]) -> Reply:
+    """HPEXPIRETIME key FIELDS count field [field ...]
+
+    Returns for each field Unix time in ms, -1 if it has no expiry time, -2 if there is no such field. Raises
+    GenericError, WrongType. Source: Redis 7.4.
+    """
+    return _times(context, argv, 1, is_absolute=True)
