@@ -205,7 +205,7 @@ def hgetex(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return [None] * len(fields)
     has_time = options.expiry in TIMES
-    if has_time:
+    if options.expiry is not None:
         value.become_listpack_ex()
     if has_time and options.due_ms <= db.member_time_ms(now_ms):
         return _get_and_remove(context, key, value, fields)
