@@ -369,16 +369,22 @@ class Database(Observed):
 
     def expire_field(self, key: bytes, value: HashValue, field: bytes) -> None:
         """Remove a field that is due, unless what has expired is kept; the last one takes the key with it."""
+        if self.drop_field(key, value, field):
+            if len(value):
+                self.announce(HEXPIRED, key)
+            else:
+                self.discard(key)
+
+    def drop_field(self, key: bytes, value: HashValue, field: bytes) -> bool:
+        """Remove a field that is due, unless what has expired is kept. Returns whether it was removed. The caller
+        announces it, and discards a hash without fields."""
         if self.keeps_expired:
-            return
+            return False
         value.pop(field)
         self.expired_keys.append((self.index, key, field))
         self.recount(value)
-        if len(value):
-            self.note_time(key, value)
-            self.announce(HEXPIRED, key)
-        else:
-            self.discard(key)
+        self.note_time(key, value)
+        return True
 
     def expire_fields(self, now_ms: int, count: int) -> bool:
         """Remove up to `count` fields that are due, which no client reads. Returns whether there may be more."""

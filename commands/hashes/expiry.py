@@ -103,7 +103,7 @@ def _expire(context: Context, argv: list[bytes], name: bytes, unit_ms: int, *, i
     replies: list[int] = []
     changed: list[bytes] = []
     for field in fields:
-        if field not in value or value.is_due(field, live_ms):
+        if field not in value:
             replies.append(MISSING)
         elif not _holds(condition, value.due_ms(field), due_ms):
             replies.append(UNCHANGED)

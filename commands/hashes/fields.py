@@ -148,8 +148,11 @@ def hsetnx(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         value = HashValue(context.limits)
         db.add(key, value)
-    elif field in value and not value.is_due(field, db.member_time_ms(context.now_ms)):
+    elif live_value(context, key, value, field) is not None:
         return 0
+    elif not len(value):
+        value = HashValue(context.limits)
+        db.add(key, value)
     value.set(field, argv[3])
     db.settle(key, value, HSET)
     context.log_words(argv)

@@ -12,7 +12,7 @@ from ..core.numbers import parse_integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from .expiry import COUNT_MAX, field_due_ms, named_fields
-from .liveness import live_value
+from .liveness import live_values
 
 # The options that set an expiry time: ms of their unit, and whether the time is absolute.
 TIMES: Final = {b"EX": (1000, False), b"PX": (1, False), b"EXAT": (1000, True), b"PXAT": (1, True)}
@@ -78,15 +78,17 @@ def _get_and_remove(context: Context, key: bytes, value: HashValue, fields: list
     """Removes fields whose new time is over, each with a record of its own. Returns their values."""
     replies: list[bytes | None] = []
     has_removed = False
-    for field in fields:
-        text = live_value(context, key, value, field)
-        replies.append(text)
-        if text is not None:
-            value.pop(field)
+    for field, text in zip(fields, live_values(context, key, value, fields), strict=True):
+        # A field that is named twice is there once.
+        is_there = text is not None and value.pop(field) is not None
+        replies.append(text if is_there else None)
+        if is_there:
             context.log(b"HDEL", key, field)
             has_removed = True
     if has_removed:
         context.db.settle(key, value, HDEL)
+    elif not len(value):
+        context.db.discard(key)
     return replies
 
 
@@ -134,16 +136,16 @@ def hgetdel(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return [None] * len(fields)
     replies: list[bytes | None] = []
-    removed: list[bytes] = []
-    for field in fields:
-        text = live_value(context, key, value, field)
-        replies.append(text)
-        if text is not None:
-            value.pop(field)
-            removed.append(field)
-    if removed:
+    removed_count = 0
+    for field, text in zip(fields, live_values(context, key, value, fields), strict=True):
+        is_there = text is not None and value.pop(field) is not None
+        replies.append(text if is_there else None)
+        removed_count += is_there
+    if removed_count:
         db.settle(key, value, HDEL)
-        context.log_words([b"HDEL", key, *fields], len(removed))
+        context.log_words([b"HDEL", key, *fields], removed_count)
+    elif not len(value):
+        db.discard(key)
     return replies
 
 
@@ -209,7 +211,10 @@ def hgetex(context: Context, argv: list[bytes]) -> Reply:
         value.become_listpack_ex()
     if has_time and options.due_ms <= db.member_time_ms(now_ms):
         return _get_and_remove(context, key, value, fields)
-    replies = [live_value(context, key, value, field) for field in fields]
+    replies = live_values(context, key, value, fields)
+    if not len(value):
+        db.discard(key)
+        return replies
     present = [field for field, text in zip(fields, replies, strict=True) if text is not None]
     if options.expiry is None or not present:
         return replies
@@ -301,10 +306,13 @@ def hsetex(context: Context, argv: list[bytes]) -> Reply:
     end = options.first + 2 * options.fields_count
     fields, texts = argv[options.first : end : 2], argv[options.first + 1 : end : 2]
     if options.condition is not None:
-        present = [value is not None and live_value(context, key, value, field) is not None for field in fields]
-        if any(present) if options.condition == b"FNX" else not all(present):
+        texts_before = [None] * len(fields) if value is None else live_values(context, key, value, fields)
+        missing_count = texts_before.count(None)
+        if missing_count < len(fields) if options.condition == b"FNX" else missing_count:
+            if value is not None and not len(value):
+                db.discard(key)
             return 0
-    if value is None or not len(value):
+    if value is None:
         value = HashValue(context.limits)
         db.add(key, value)
     value.expect_words(argv[options.first :])

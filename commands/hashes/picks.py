@@ -13,6 +13,7 @@ from ..core.numbers import INT64_MAX
 from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_picks
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from .liveness import expire_all
 
 # With values, the number of words must be a number of 64 bits too.
 PAIRS_COUNT_MAX: Final = INT64_MAX // 2
@@ -66,6 +67,9 @@ def hrandfield(context: Context, argv: list[bytes]) -> Reply:
         raise GenericError(b"value is out of range")
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
     if value is None:
+        return None if count is None else []
+    expire_all(context, argv[1], value)
+    if not len(value):
         return None if count is None else []
     live_ms = context.db.member_time_ms(context.now_ms)
     if count is None:
