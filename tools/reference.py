@@ -15,6 +15,8 @@ GROUPS: Final = {
     "stream": "Streams and consumer groups",
     "generic": "Keys",
     "string": "Strings",
+    "hash": "Hashes",
+    "set": "Sets",
     "pubsub": "Pub/sub",
     "transactions": "Transactions",
     "scripting": "Scripts",

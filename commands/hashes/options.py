@@ -295,7 +295,8 @@ def hgetex(context: Context, argv: list[bytes]) -> Reply:
     ),
 )
 def hsetex(context: Context, argv: list[bytes]) -> Reply:
-    """HSETEX key [FNX | FXX] [EX seconds | PX ms | EXAT seconds | PXAT ms | KEEPTTL] FIELDS count field value [...]
+    """HSETEX key [FNX | FXX] [EX seconds | PX ms | EXAT seconds | PXAT ms | KEEPTTL]
+        FIELDS count field value [field value ...]
 
     Returns 1; 0, and sets nothing, if a field exists with FNX or is missing with FXX. Raises GenericError, WrongType.
     Source: Redis 8.0.

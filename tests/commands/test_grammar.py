@@ -35,12 +35,15 @@ UNKNOWN = b"NOSUCH"
 INTERNAL_ERROR = b"-ERR internal error\r\n"
 NUMBERS = {"integer": re.compile(rb"-?\d+"), "unix-time": re.compile(rb"\d+"), "double": re.compile(rb"-?\d+(\.\d+)?")}
 # Arguments with the number of arguments that follow.
-COUNTERS = {"numids", "numkeys"}
+COUNTERS = {"numfields", "numids", "numkeys"}
 
 SET_UP = (
     "FLUSHALL", "XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v", "XGROUP CREATE s g 0", "SET k 7",
     "XREADGROUP GROUP g c COUNT 1 STREAMS s >", "ACL SETUSER alice on >x", "SCRIPT LOAD 'return 1'",
+    "HSET h x 1 y 2", "SADD e x y",
 )  # fmt: skip
+# Keys that have a value of the type of a group of commands; others have a string.
+KEYS = {"stream": b"s", "hash": b"h", "set": b"e"}
 # What the client sends before a command that needs it.
 BEFORE = {
     "CLIENT|CACHING": "CLIENT TRACKING ON OPTIN",
@@ -127,8 +130,11 @@ REFUSED = {
 # Requests that do not follow from the grammar and are accepted, as by Redis: a pattern of the words, and the reason.
 ACCEPTED = {
     "DELEX": (r"^\S+ 1 k$", "the condition is not read if the key is missing"),
+    "HSCAN": (r"^\S+ 1 \S+ \S+$", "options are not read if the key is missing"),
+    "HSETEX": (r"^h FIELDS 1 x x (FNX|FXX|KEEPTTL)$", "options may come after the fields"),
     "LOLWUT": ("", "words that are not VERSION are ignored"),
     "QUIT": ("", "all words are ignored"),
+    "SSCAN": (r"^\S+ 1 \S+ \S+$", "options are not read if the key is missing"),
     "XNACK": (r"^s g SILENT (FORCE|RETRYCOUNT 1) IDS 1 1-1$", "options may come before IDS"),
     "XPENDING": (
         r"^s g - \+ 1 (c NOSUCH|NOSUCH c)$",
@@ -146,7 +152,7 @@ DESCRIBED = {
 
 def key_of(row: Row) -> bytes:
     """A key that has a value of the command's type."""
-    return b"s" if row.group == "stream" else b"k"
+    return KEYS.get(row.group, b"k")
 
 
 def value(row: Row, argument: Argument) -> bytes:
