@@ -63,7 +63,10 @@ def _filled(word: bytes, values: tuple[bytes, bytes, bytes]) -> bytes:
 
 
 # What is sent to a new server, by each number below WARM_KEYS, and then once.
-FILL: Final = "SET k{n} value-{n}-of-some-length; XADD s {id} sensor sensor-{n} kind temperature value {n}"
+FILL: Final = (
+    "SET k{n} value-{n}-of-some-length; XADD s {id} sensor sensor-{n} kind temperature value {n};"
+    "HSET h{n} a 1 b 2 word word; SADD e{n} a b c {n}; HSET big-hash f{n} value-{n}; SADD big-set m{n}"
+)
 FILL_ONCE: Final = (
     "SET number 1; SET text some-text; SET other some-other-text; SET source value;"
     "XGROUP CREATE s g 0; XREADGROUP GROUP g c COUNT 10 STREAMS s >; ACL SETUSER alice on nopass ~* +@all"
@@ -119,7 +122,13 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "GETDEL": (Form("GETDEL d{n}", fresh="SET d{n} value"),),
     "GETEX": (Form("GETEX k{warm}"), Form("GETEX k{warm} EX 100000")),
     "GETRANGE": (Form("GETRANGE k{warm} 0 3"),),
+    "HDEL": (Form("HDEL d{n} a", fresh="HSET d{n} a 1 b 2"),),
     "HELLO": (Form("HELLO"), Form("HELLO 3")),
+    "HGETALL": (Form("HGETALL h{warm}"), Form("HGETALL big-hash")),
+    "HGETDEL": (Form("HGETDEL d{n} FIELDS 1 a", fresh="HSET d{n} a 1 b 2"),),
+    "HINCRBY": (Form("HINCRBY h{warm} a 1"),),
+    "HINCRBYFLOAT": (Form("HINCRBYFLOAT h{warm} b 0.5"),),
+    "HSET": (Form("HSET h{warm} a 1"), Form("HSET big-hash f{warm} value"), Form("HSET new{n} a 1")),
     "HOTKEYS|START": (Form("HOTKEYS STOP; HOTKEYS START METRICS 1 CPU"),),
     "INCRBYFLOAT": (Form("INCRBYFLOAT float 0.5"),),
     "INCR": (Form("INCR number"),),
@@ -158,6 +167,7 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "SCRIPT|KILL": (Form("SCRIPT KILL", refused="no script is running"),),
     "SCRIPT|EXISTS": (Form(f"SCRIPT EXISTS {sha1(SCRIPT.encode()).hexdigest()}"),),
     "SELECT": (Form("SELECT 0"),),
+    "SADD": (Form("SADD e{warm} member"), Form("SADD big-set m{warm}"), Form("SADD new{n} a")),
     "SET": (
         Form("SET k{warm} value"),
         Form("SET e{n} value EX 100000"),
@@ -224,10 +234,12 @@ LEFT_OUT: Final = {
 # Values by the name of the argument; others have the value of their type.
 VALUES: Final = {
     "category": "stream", "command-name": "XADD", "connection-name": "worker", "event": "command", "group": "g",
+    "numfields": "1", "numkeys": "1",
     "libname": "client", "min-idle-time": "0", "script": f"'{SCRIPT}'", "threshold": "10", "username": "alice",
 }  # fmt: skip
 TYPES: Final = {"key": "k{warm}", "integer": "0", "unix-time": "4102444800", "pattern": "*", "double": "1.5"}
-STREAM_KEY: Final = "s"
+# Keys that have a value of the type of a group of commands; others have the key of `TYPES`.
+KEYS: Final = {"stream": "s", "hash": "h{warm}", "set": "e{warm}"}
 
 
 def forms_of(row: Row) -> tuple[Form, ...]:
@@ -253,8 +265,8 @@ def _words(row: Row, argument: Argument) -> Iterator[str]:
     elif argument.type == "block":
         for each in argument.arguments:
             yield from _words(row, each)
-    elif argument.type == "key" and row.group == "stream":
-        yield STREAM_KEY
+    elif argument.type == "key" and row.group in KEYS:
+        yield KEYS[row.group]
     elif argument.type != "pure-token":
         yield VALUES.get(argument.name) or TYPES.get(argument.type, "word")
 

@@ -22,6 +22,7 @@ from benchmarks.peers import PeerServer
 from benchmarks.row import Row, Sample
 from benchmarks.streams import ask, deliver, fill_numbered, new_group
 
+from headrace.store.companions.companion import Companion
 from headrace.store.stream import Stream
 from headrace.store.value import Value
 from support.wire import encode
@@ -109,7 +110,44 @@ def streams(server: PeerServer) -> None:
                 wire.receive()
 
 
+def filled(server: PeerServer, requests: Iterator[Words]) -> None:
+    """Send requests that are answered with a number."""
+    with server.connect() as wire:
+        for batch in batched(requests, FILL_PIPELINE):
+            wire.socket.sendall(b"".join(encode(words) for words in batch))
+            for _ in batch:
+                wire.receive()
+
+
+def hashes(server: PeerServer) -> None:
+    """Hashes with three fields each."""
+    keys = range(ITEMS // 10)
+    filled(server, (("HSET", f"h:{number}", "name", f"n{number}", "age", number, "city", "x") for number in keys))
+
+
+def big_hash(server: PeerServer) -> None:
+    """A hash with many fields."""
+    filled(server, (("HSET", "h", f"field:{number}", f"value:{number}") for number in range(ITEMS)))
+
+
+def sets(server: PeerServer) -> None:
+    """Sets with three members each."""
+    filled(server, (("SADD", f"e:{number}", "a", f"b{number}", number) for number in range(ITEMS // 10)))
+
+
+def big_set(server: PeerServer) -> None:
+    """A set with many members."""
+    filled(server, (("SADD", "e", f"member:{number}") for number in range(ITEMS)))
+
+
 STRING_KEYS: Final = tuple(f"key:{number}" for number in range(COPIED_KEYS))
+
+
+def companions(prefix: str) -> tuple[str, ...]:
+    """Keys of small values."""
+    return tuple(f"{prefix}:{number}" for number in range(COPIED_KEYS))
+
+
 # Contents by the type of their values.
 CONTENTS: Final[dict[type, tuple[Content, ...]]] = {
     bytes: (
@@ -117,6 +155,12 @@ CONTENTS: Final[dict[type, tuple[Content, ...]]] = {
         Content("strings", "strings of 20 bytes", partial(strings, size=20, items=ITEMS), STRING_KEYS),
         Content("expiring", "strings that expire", partial(strings, size=20, items=ITEMS, expires=True), STRING_KEYS),
         Content("texts", "strings of 1 KiB", partial(strings, size=1024, items=ITEMS // 10), STRING_KEYS, ITEMS // 10),
+    ),
+    Companion: (
+        Content("hashes", "hashes of three fields", hashes, companions("h"), ITEMS // 10),
+        Content("big hash", "fields of a hash", big_hash, ("h",)),
+        Content("sets", "sets of three members", sets, companions("e"), ITEMS // 10),
+        Content("big set", "members of a set", big_set, ("e",)),
     ),
     Stream: (
         Content("entries", "entries of three fields", entries, ("s",)),

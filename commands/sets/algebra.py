@@ -95,7 +95,7 @@ def _store(context: Context, argv: list[bytes], combine: Combine, event: Event) 
     sets = _sets(context, argv[2:])
     result = _result(context.limits, sets, combine(sets, INT64_MAX))
     if not len(result):
-        if db.get(key, context.now_ms) is not None and db.delete(key, DEL):
+        if db.delete(key, DEL):
             context.log_words(argv)
         return 0
     db.overwrite(key, result, event, context.now_ms)

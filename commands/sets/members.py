@@ -140,6 +140,8 @@ def smove(context: Context, argv: list[bytes]) -> Reply:
     """
     source_key, target_key, member = argv[1:]
     db, now_ms = context.db, context.now_ms
+    # Both keys are looked up, and removed if they have expired, before anything is checked.
+    db.get(target_key, now_ms)
     source = db.find_companion(source_key, SetValue, now_ms)
     if source is None:
         return 0

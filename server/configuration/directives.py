@@ -1,6 +1,6 @@
 """Every directive of the configuration, one row each: its name, kind of value, default, and who may change it.
 
-Rows with `has_effect=False` belong to parts of Redis that Headrace does not have (hashes, clusters, replicas). They are
+Rows with `has_effect=False` belong to parts of Redis that Headrace does not have (lists, clusters). They are
 ignored: CONFIG GET shows what was set, and nothing else happens. If such a row also `matters`, because its value
 changes what is kept, who gets in or who is followed, it stops the start, unless `compat-config` says to ignore it as
 well. Defaults are those of Redis 8.10.2.

@@ -81,7 +81,7 @@ def check_start_from(text: bytes, folder: Path) -> set[str]:
     try:
         log = server.log_path.read_text()
         with Wire(server.port) as wire:
-            assert wire.ask("CONFIG", "GET", "hash-max-listpack-entries") == [b"hash-max-listpack-entries", b"512"]
+            assert wire.ask("CONFIG", "GET", "list-compress-depth") == [b"list-compress-depth", b"0"]
     finally:
         server.stop()
     (line,) = [line for line in log.splitlines() if "Ignored" in line]
@@ -95,13 +95,13 @@ def check_start_from(text: bytes, folder: Path) -> set[str]:
 def test_a_file_of_every_default_starts_with_one_line(tmp_path: Path) -> None:
     values = {each.name: each.kind.show(each.default) for each in DIRECTIVES}
     named = check_start_from(full_file(values) + BEYOND_CONFIG_GET, tmp_path)
-    assert {"hash-max-listpack-entries", "cluster-node-timeout", *(name.decode() for name in OBSOLETE)} <= named
+    assert {"hll-sparse-max-bytes", "cluster-node-timeout", *(name.decode() for name in OBSOLETE)} <= named
 
 
 def test_the_stock_file_starts_with_one_line(tmp_path: Path) -> None:
     values = {name: BY_NAME[name].kind.show(BY_NAME[name].default) for name in STOCK_NAMES} | STOCK_VALUES
     named = check_start_from(full_file(values), tmp_path)
-    assert {"hash-max-listpack-entries", "activerehashing", "jemalloc-bg-thread"} <= named
+    assert {"hll-sparse-max-bytes", "activerehashing", "jemalloc-bg-thread"} <= named
 
 
 @pytest.mark.oracle
@@ -171,7 +171,7 @@ def test_a_directive_that_matters_stops_the_start_unless_it_is_off(directive: Di
 
 
 def test_all_that_matters_is_listed_at_once_with_its_place_and_a_way_out() -> None:
-    text = b"port 1\nsocket-mark-id 7\npreload-file sesame\nhash-max-listpack-entries 1\nloadmodule a.so x\n"
+    text = b"port 1\nsocket-mark-id 7\npreload-file sesame\nlist-compress-depth 1\nloadmodule a.so x\n"
     text += b"loadmodule b.so\nmaxmemory-policy allkeys-lru\ncluster-enabled yes\n"
     with pytest.raises(ConfigLineError) as caught:
         load_text(Config(), text)
@@ -213,8 +213,8 @@ def test_config_set_ignores_what_a_file_may_have(caplog: pytest.LogCaptureFixtur
     caplog.set_level("INFO", ROOT)
     config = Config()
     for value in (b"1", b"2"):
-        config.set_many([(b"hash-max-listpack-entries", value)])
-    assert config.get_matching([b"hash-max-listpack-entries"]) == [(b"hash-max-listpack-entries", b"2")]
+        config.set_many([(b"list-compress-depth", value)])
+    assert config.get_matching([b"list-compress-depth"]) == [(b"list-compress-depth", b"2")]
     with pytest.raises(GenericError) as caught:
         config.set_many([(b"maxmemory-policy", b"allkeys-lru")])
     assert caught.value.text == (
@@ -227,7 +227,7 @@ def test_config_set_ignores_what_a_file_may_have(caplog: pytest.LogCaptureFixtur
         config.set_many([(b"maxmemory-policy", policy)])
         assert config.get_matching([b"maxmemory-policy"]) == [(b"maxmemory-policy", policy)]
     assert [record.message.partition(" does")[0] for record in caplog.records] == [
-        "CONFIG SET hash-max-listpack-entries", "CONFIG SET maxmemory-policy"
+        "CONFIG SET list-compress-depth", "CONFIG SET maxmemory-policy"
     ]  # fmt: skip
 
 
@@ -247,7 +247,7 @@ def test_a_rewritten_file_keeps_what_was_ignored(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"no-such-directive yes", b"hash-max-listpack-entries many", b"activedefrag", b"lua-replicate-commands",
+    [b"no-such-directive yes", b"list-compress-depth many", b"activedefrag", b"lua-replicate-commands",
      b"io-threads-do-reads yes no", b"replicaof here", b"cluster-enabled maybe", b"loadmodule"],
 )  # fmt: skip
 def test_mistakes_are_refused_all_the_same(line: bytes) -> None:
