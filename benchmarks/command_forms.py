@@ -168,6 +168,9 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "SCRIPT|EXISTS": (Form(f"SCRIPT EXISTS {sha1(SCRIPT.encode()).hexdigest()}"),),
     "SELECT": (Form("SELECT 0"),),
     "SADD": (Form("SADD e{warm} member"), Form("SADD big-set m{warm}"), Form("SADD new{n} a")),
+    "SDIFFCARD": (Form("SDIFFCARD 1 e{warm}"),),
+    "SINTERCARD": (Form("SINTERCARD 1 e{warm}"),),
+    "SUNIONCARD": (Form("SUNIONCARD 1 e{warm}"),),
     "SET": (
         Form("SET k{warm} value"),
         Form("SET e{n} value EX 100000"),
@@ -234,7 +237,7 @@ LEFT_OUT: Final = {
 # Values by the name of the argument; others have the value of their type.
 VALUES: Final = {
     "category": "stream", "command-name": "XADD", "connection-name": "worker", "event": "command", "group": "g",
-    "numfields": "1", "numkeys": "1",
+    "numfields": "1",
     "libname": "client", "min-idle-time": "0", "script": f"'{SCRIPT}'", "threshold": "10", "username": "alice",
 }  # fmt: skip
 TYPES: Final = {"key": "k{warm}", "integer": "0", "unix-time": "4102444800", "pattern": "*", "double": "1.5"}

@@ -64,6 +64,11 @@ class Difference:
         }
 
 
+def _a(noun: str) -> str:
+    """A noun with its article."""
+    return f"an {noun}" if noun[:1] in "aeiou" else f"a {noun}"
+
+
 def _database(databases: tuple[int, int]) -> str:
     a, b = databases
     return str(a) if a == b else f"{a}/{b}"
@@ -189,7 +194,7 @@ class Report:
         """Write the keys that both servers have and that are not compared, `pieces` of `count`."""
         for each in pieces:
             words = {"database": each.databases[0], "key": shown(each.key), "not_compared": each.kind.decode()}
-            line = f"db {_database(each.databases)} '{words['key']}' is not compared: it is a {words['not_compared']}"
+            line = f"db {_database(each.databases)} '{words['key']}' is not compared: it is {_a(words['not_compared'])}"
             self._write(words if self._is_json else line)
         if count > len(pieces) and not self._is_json:
             self._write(f"{count - len(pieces):,} more keys are of types that are not compared")

@@ -396,12 +396,12 @@ def test_redis_and_headrace_are_compared_and_other_types_are_named(start_server:
         settle(above, below, beside)
         assert compare(capsys, redis, headrace)[0] == 0
         assert compare(capsys, headrace, twin)[0] == 0
-        above.call("HSET", "a hash", "f", "v")
+        above.call("ARSET", "an array", "0", "v")
         settle(above, beside)
         code, lines = compare(capsys, redis, twin)
         assert code == 2
-        assert lines[0] == "db 0 'a hash' is not compared: it is a hash"
+        assert lines[0] == "db 0 'an array' is not compared: it is an array"
         assert lines[1].startswith("not compared, 1 keys of other types (")
         below.call("REPLICAOF", "NO", "ONE")
         code, lines = compare(capsys, redis, headrace, "--rounds", "1")
-        assert (code, lines[0]) == (1, "db 0 'a hash' type: hash on A, nothing on B")
+        assert (code, lines[0]) == (1, "db 0 'an array' type: array on A, nothing on B")

@@ -263,6 +263,8 @@ _MORE_COMMANDS = "Redis has more commands: tests/compat/test_command_table.py co
 _OWN_WORDS = "its text is not that of Redis: see the row"
 _TO_THE_DISK = "writes to the disk of the oracle, and depends on other writers: tests/persistence, tests/server"
 _ELSEWHERE = "Redis would follow another server, or load code; scripts test that Headrace refuses it"
+_RANDOM = "its members are picked at random: tests/commands"
+_HASH_TABLE = "its members come in the order of a hash table: tests/commands/sets"
 _HOT_KEYS = "depends on the requests of earlier sequences: scripts"
 
 # Commands that are not sent, by the name of the row in the command table.
@@ -283,6 +285,7 @@ LEFT_OUT = {
     "HOTKEYS|RESET": _HOT_KEYS,
     "HOTKEYS|START": _HOT_KEYS,
     "HOTKEYS|STOP": _HOT_KEYS,
+    "HRANDFIELD": _RANDOM,
     "INFO": f"{_OF_THE_SERVER}: tests/compat/test_info_fields.py",
     "LATENCY|DOCTOR": _OWN_WORDS,
     "LATENCY|HISTOGRAM": "depends on how long commands took",
@@ -299,10 +302,14 @@ LEFT_OUT = {
     "REPLCONF": _REPLICAS,
     "REPLICAOF": _ELSEWHERE,
     "SAVE": _TO_THE_DISK,
+    "SDIFF": _HASH_TABLE,
     "SCRIPT|DEBUG": "takes the connection over; NO is refused by Redis while a reply is pending",
     "SHUTDOWN": "ends the server",
     "SLAVEOF": _ELSEWHERE,
     "SYNC": _REPLICAS,
+    "SPOP": _RANDOM,
+    "SRANDMEMBER": _RANDOM,
+    "SUNION": _HASH_TABLE,
     "SLOWLOG|GET": "depends on how long commands took",
     "XIDMPRECORD": "records pairs that are already too old, which a server removes at its next cron",
 }

@@ -26,6 +26,10 @@ DATASET = """
     XGROUP CREATE s h 2
     XGROUP CREATE t g 0
     XREADGROUP GROUP g c COUNT 3 STREAMS s >
+    HSET h f v g w
+    HPEXPIREAT h 4102444800000 FIELDS 1 g
+    SADD e 1 2 x
+    SADD d 1 3
     SET lifted x PX 1000
     XADD q IDMP p i1 * f v
     XADD q IDMP p i2 * f w

@@ -13,6 +13,7 @@ from compat.differences import ADMIN_SENT, LEFT_OUT
 from differential.openings import Request
 from differential.values import (
     BY_COMMAND,
+    BY_GROUP,
     BY_NAME,
     BY_TYPE,
     DURATIONS,
@@ -29,7 +30,7 @@ from headrace.commands.core.table import Argument, Flag, Row, all_rows
 assert registry.FAMILIES
 
 # Relative frequency of the commands of a group; other groups have 1.
-WEIGHTS = {"stream": 8, "string": 3, "generic": 2, "transactions": 4}
+WEIGHTS = {"stream": 8, "hash": 2, "set": 2, "string": 3, "generic": 2, "transactions": 4}
 # The largest number of repetitions of an argument.
 MULTIPLE_MAX = 3
 # One request in so many is bent.
@@ -63,7 +64,7 @@ def draw_request(rnd: Random, row: Row | None = None, *, may_bend: bool = True, 
         for argument in row.arguments:
             if argument.is_own and not with_own:
                 continue
-            words += _argument(rnd, argument, BY_COMMAND.get(row.name, {}))
+            words += _argument(rnd, argument, BY_GROUP.get(row.group, {}) | BY_COMMAND.get(row.name, {}))
     if may_bend and rnd.randrange(ONE_IN_BENT) == 0:
         # An error that repeats the word of a client's ID cannot be the same on both.
         words = [b"0" if isinstance(word, ClientId) else word for word in bend(rnd, words, _own_tokens(row.arguments))]
@@ -101,7 +102,7 @@ def _block(rnd: Random, block: Argument, own: Pools) -> list[Token]:
     repeats = _repeats(rnd) if any(part.multiple for part in block.arguments) else None
     words: list[Token] = []
     for part in block.arguments:
-        if part.name == "numids" and repeats is not None and rnd.randrange(ONE_IN_ODD):
+        if part.name in ("numids", "numfields") and repeats is not None and rnd.randrange(ONE_IN_ODD):
             words.append(b"%d" % repeats)
         else:
             words += _argument(rnd, part, own, repeats=repeats)

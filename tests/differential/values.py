@@ -179,6 +179,24 @@ BY_NAME: Pools = {
     "value": (NUMERIC_STRINGS, WORDS),
 }
 
+# Members of a set, and fields and values of a hash, are short: the order of a hash table is not that of Redis.
+SHORT_WORDS: list[Token] = [b"x", b"foo", b"a b", b"\xff\x00", b"", b"7", b"-1", b"1.5", INT64_MAX, b"01"]
+# Values of the commands of a group, before those of BY_NAME.
+BY_GROUP: dict[str, Pools] = {
+    "hash": {
+        "key": ([b"h", b"h", b"h", b"i", b"s", b"no"], [b"", b"str"]),
+        "field": ([b"f", b"g", b"f1"], SHORT_WORDS),
+        "value": (SHORT_WORDS, SHORT_WORDS),
+        "numfields": ([b"1", b"2", b"3"], ODD_INTEGERS),
+        "unix-time-seconds": ([b"4102444800", b"4102444801", b"1"], ODD_TIMES),
+    },
+    "set": {
+        **dict.fromkeys(("key", "source", "destination"), ([b"e", b"e", b"e", b"d", b"d", b"s", b"no"], [b"", b"str"])),
+        "member": ([b"x", b"y", b"1", b"2", b"3"], SHORT_WORDS),
+        "limit": ([b"0", b"1", b"2"], ODD_INTEGERS),
+    },
+}
+
 # Values of a single command, before those of BY_NAME.
 BY_COMMAND: dict[str, Pools] = {
     "XREAD": {"id": ([b"$", b"$", b"+", b"0", *ENTRY_IDS[:4]], ODD_IDS)},

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from headrace.store.companions.hash_value import HashValue
+from headrace.store.companions.set_value import SetValue
 from headrace.store.database import Store
 from headrace.store.group import Group
 from headrace.store.stream import Stream
+from headrace.store.value import Value
 
 # What each key holds, by (database index, key).
 Digest = dict[tuple[int, bytes], object]
@@ -19,10 +22,22 @@ Digest = dict[tuple[int, bytes], object]
 def digest_of(store: Store) -> Digest:
     """The digest of the whole store. Takes no image, so that one that is being written is not disturbed."""
     return {
-        (db.index, key): (stream_digest(value) if isinstance(value, Stream) else value, db.expires.get(key))
+        (db.index, key): (value_digest(value), db.expires.get(key))
         for db in store.databases
         for key, value in db.keys.items()
     }
+
+
+def value_digest(value: Value) -> object:
+    """One value."""
+    if isinstance(value, Stream):
+        return stream_digest(value)
+    if isinstance(value, HashValue):
+        return "hash", frozenset((field, text, value.due_ms(field)) for field, text in value.items())
+    if isinstance(value, SetValue):
+        return "set", frozenset(value.members())
+    assert isinstance(value, bytes)
+    return value
 
 
 def stream_digest(stream: Stream) -> tuple[object, ...]:
