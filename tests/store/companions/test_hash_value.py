@@ -1,0 +1,113 @@
+"""Hashes have the fields of a dict, the encodings and the order of Redis, and know which field expires first."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from headrace.store.companions.companion import NEVER_DUE_MS
+from headrace.store.companions.hash_value import HashValue
+from headrace.store.limits import Limits
+
+SEED = 24
+
+
+def hash_of(count: int, limits: Limits | None = None) -> HashValue:
+    value = HashValue(limits or Limits())
+    for number in range(count):
+        value.set(b"f%d" % number, b"v%d" % number)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "encoding"),
+    [(b"f", b"v", b"listpack"), (b"f" * 65, b"v", b"hashtable"), (b"f", b"v" * 65, b"hashtable")],
+)
+def test_a_long_field_or_value_makes_a_hash_table(field: bytes, text: bytes, encoding: bytes) -> None:
+    value = hash_of(1)
+    value.set(field, text)
+    assert value.encoding == encoding
+
+
+def test_many_fields_make_a_hash_table_for_good() -> None:
+    value = hash_of(512)
+    assert value.encoding == b"listpack"
+    value.set(b"one more", b"v")
+    assert value.encoding == b"hashtable"
+    value.pop(b"one more")
+    assert value.encoding == b"hashtable"
+
+
+def test_fields_with_times_are_in_the_order_of_these() -> None:
+    value = hash_of(5)
+    value.expire_at(b"f3", 300)
+    value.expire_at(b"f1", 100)
+    value.expire_at(b"f4", 200)
+    assert value.encoding == b"listpackex"
+    assert value.live_fields(0) == [b"f1", b"f4", b"f3", b"f0", b"f2"]
+    value.persist(b"f1")
+    assert value.live_fields(0) == [b"f4", b"f3", b"f0", b"f2", b"f1"]
+    value.set(b"f4", b"new")
+    assert value.live_fields(0) == [b"f3", b"f0", b"f2", b"f1", b"f4"]
+    assert value.due_ms(b"f4") is None
+    value.set(b"f3", b"new", keeps_time=True)
+    assert value.due_ms(b"f3") == 300
+    value.check()
+
+
+def test_a_field_is_due_after_its_millisecond() -> None:
+    value = hash_of(2)
+    value.expire_at(b"f0", 100)
+    assert not value.is_due(b"f0", 100)
+    assert value.is_due(b"f0", 101)
+    assert not value.is_due(b"f1", 101)
+    assert value.live_fields(101) == [b"f1"]
+    assert list(value.live_items(101)) == [(b"f1", b"v1")]
+    assert (value.first_due(100), value.first_due(101)) == (None, b"f0")
+
+
+@pytest.mark.parametrize("count", [20, 600])
+def test_random_times_are_those_of_a_model(count: int) -> None:
+    draw = Random(SEED)
+    value, model = hash_of(count), {b"f%d" % number: NEVER_DUE_MS for number in range(count)}
+    for _ in range(5_000):
+        field = b"f%d" % draw.randrange(count)
+        kind = draw.randrange(5)
+        if kind == 0:
+            value.set(field, b"w")
+            model[field] = NEVER_DUE_MS
+        elif kind == 1:
+            assert (value.pop(field) is not None) is (field in model)
+            model.pop(field, None)
+        elif field in model and kind == 2:
+            assert value.persist(field) is (model[field] < NEVER_DUE_MS)
+            model[field] = NEVER_DUE_MS
+        elif field in model:
+            time_ms = draw.randrange(1, 1_000)
+            value.expire_at(field, time_ms)
+            model[field] = time_ms
+    now_ms = 500
+    assert set(value.live_fields(now_ms)) == {field for field, time_ms in model.items() if time_ms >= now_ms}
+    value.check()
+    for _ in range(len(model)):
+        field = value.first_due(now_ms)
+        due = min(model.values(), default=NEVER_DUE_MS)
+        if field is None:
+            assert due >= now_ms
+            break
+        assert model.pop(field) == due
+        value.pop(field)
+    value.check()
+
+
+@pytest.mark.parametrize("count", [20, 2_000])
+def test_a_copy_is_independent(count: int) -> None:
+    value = hash_of(count)
+    value.expire_at(b"f0", 100)
+    twin = value.copy()
+    value.pop(b"f0")
+    value.set(b"f1", b"changed")
+    assert (twin.get(b"f0"), twin.get(b"f1"), twin.due_ms(b"f0")) == (b"v0", b"v1", 100)
+    assert (value.first_due_ms, twin.first_due_ms) == (NEVER_DUE_MS, 100)
+    twin.check()

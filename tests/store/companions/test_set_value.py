@@ -1,0 +1,94 @@
+"""Sets have the members of a Python set, and the encodings and the order of Redis."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from headrace.store.companions.set_value import SetValue, as_integer
+from headrace.store.limits import Limits
+
+SEED = 24
+
+
+def set_of(*members: bytes, limits: Limits | None = None) -> SetValue:
+    value = SetValue.for_member(limits or Limits(), members[0], len(members))
+    for member in members:
+        value.add(member)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("members", "encoding", "order"),
+    [
+        ([b"3", b"1", b"2"], b"intset", [b"1", b"2", b"3"]),
+        ([b"b", b"1", b"a"], b"listpack", [b"b", b"1", b"a"]),
+        ([b"3", b"1", b"x", b"2"], b"listpack", [b"1", b"3", b"x", b"2"]),
+        ([b"01"], b"listpack", [b"01"]),
+        ([b"x" * 65], b"hashtable", [b"x" * 65]),
+        ([b"1", b"x" * 65], b"hashtable", [b"1", b"x" * 65]),
+        ([b"%d" % number for number in range(512)], b"intset", [b"%d" % number for number in range(512)]),
+    ],
+)
+def test_the_encoding_and_the_order_follow_from_the_members(
+    members: list[bytes], encoding: bytes, order: list[bytes]
+) -> None:
+    value = set_of(*members)
+    assert value.encoding == encoding
+    assert value.members() == order
+    value.check()
+
+
+def test_too_many_members_make_a_hash_table_for_good() -> None:
+    integers = set_of(*[b"%d" % number for number in range(512)])
+    integers.add(b"512")
+    texts = set_of(*[b"m%d" % number for number in range(128)])
+    texts.add(b"m128")
+    assert (integers.encoding, texts.encoding) == (b"hashtable", b"hashtable")
+    for value in (integers, texts):
+        while len(value) > 1:
+            value.discard(value.at(0))
+        assert value.encoding == b"hashtable"
+        value.check()
+
+
+@pytest.mark.parametrize("universe", ["integers", "texts", "both"])
+def test_random_changes_are_those_of_a_set(universe: str) -> None:
+    draw = Random(SEED)
+    value, model = SetValue(Limits(set_integers_max=50, set_entries_max=30)), set[bytes]()
+    for _ in range(5_000):
+        member = b"%d" % draw.randrange(-80, 80) if universe != "texts" else b"m%d" % draw.randrange(80)
+        if universe == "both" and draw.random() < 0.1:
+            member = b"t" + member
+        if draw.random() < 0.4:
+            assert value.discard(member) is (member in model)
+            model.discard(member)
+        else:
+            assert value.add(member) is (member not in model)
+            model.add(member)
+        assert (len(value), member in value) == (len(model), member in model)
+    assert set(value.members()) == model
+    value.check()
+
+
+def test_a_copy_is_independent() -> None:
+    for value in (set_of(b"1", b"2"), set_of(b"a", b"b"), set_of(*[b"m%d" % number for number in range(2_000)])):
+        twin = value.copy()
+        member = value.members()[0]
+        value.discard(member)
+        assert member in twin
+        assert twin.encoding == value.encoding
+        twin.check()
+
+
+@pytest.mark.parametrize(
+    ("member", "number"),
+    [
+        (b"0", 0), (b"-1", -1), (b"9223372036854775807", 2**63 - 1), (b"-9223372036854775808", -(2**63)),
+        (b"9223372036854775808", None), (b"-0", None), (b"00", None), (b"+1", None), (b"", None), (b"-", None),
+        (b"1.0", None), (b"1" * 30, None), ("\u0661".encode(), None),
+    ],
+)  # fmt: skip
+def test_only_canonical_numbers_are_integers(member: bytes, number: int | None) -> None:
+    assert as_integer(member) == number
