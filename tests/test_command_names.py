@@ -18,6 +18,7 @@ NAMES = {name for row in all_rows() for name in (row.name, *row.name.split("|"))
 # Modules whose words are names of commands for another reason.
 EXEMPT = {
     "commands/core/keys.py": "options of commands that have names of commands",
+    "commands/core/member_scan.py": "an option that has the name of a command",
     "commands/execution/context.py": "the record of an expired key is DEL",
     "commands/permissions/user.py": "whether the user's rules allow MONITOR",
     "server/sockets/metrics_endpoint.py": "GET of HTTP",

@@ -36,7 +36,7 @@ def _pieces(members: list[bytes], count: int) -> Iterator[bytes]:
 
 
 def pick_count(token: bytes) -> int:
-    """The count of SRANDMEMBER and its kin. Raises GenericError."""
+    """The count of SRANDMEMBER or HRANDFIELD. Raises GenericError."""
     count = integer(token)
     if count < -INT64_MAX:
         raise GenericError(OUT_OF_RANGE)

@@ -18,18 +18,7 @@ from .liveness import live_value
     "HINCRBY",
     arity=4,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "update")),),
     categories=("hash",),
     group="hash",
     since="2.0.0",
@@ -64,18 +53,7 @@ def hincrby(context: Context, argv: list[bytes]) -> Reply:
     "HINCRBYFLOAT",
     arity=4,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "update")),),
     categories=("hash",),
     group="hash",
     since="2.6.0",

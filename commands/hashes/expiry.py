@@ -1,4 +1,4 @@
-"""Expiry times of fields: HEXPIRE and its kin, HPERSIST, and HTTL and its kin."""
+"""Expiry times of fields: HEXPIRE, HPERSIST, HTTL and the commands like them."""
 
 from __future__ import annotations
 
@@ -152,17 +152,7 @@ def _times(context: Context, argv: list[bytes], unit_ms: int, *, is_absolute: bo
     "HEXPIRE",
     arity=-6,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
     categories=("hash",),
     group="hash",
     since="7.4.0",
@@ -206,17 +196,7 @@ def hexpire(context: Context, argv: list[bytes]) -> Reply:
     "HPEXPIRE",
     arity=-6,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
     categories=("hash",),
     group="hash",
     since="7.4.0",
@@ -260,17 +240,7 @@ def hpexpire(context: Context, argv: list[bytes]) -> Reply:
     "HEXPIREAT",
     arity=-6,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
     categories=("hash",),
     group="hash",
     since="7.4.0",
@@ -314,17 +284,7 @@ def hexpireat(context: Context, argv: list[bytes]) -> Reply:
     "HPEXPIREAT",
     arity=-6,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
     categories=("hash",),
     group="hash",
     since="7.4.0",
@@ -368,17 +328,7 @@ def hpexpireat(context: Context, argv: list[bytes]) -> Reply:
     "HPERSIST",
     arity=-5,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
     categories=("hash",),
     group="hash",
     since="7.4.0",
@@ -425,17 +375,7 @@ def hpersist(context: Context, argv: list[bytes]) -> Reply:
     "HTTL",
     arity=-5,
     flags=Flag.READONLY | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("hash",),
     group="hash",
     since="7.4.0",
@@ -468,17 +408,7 @@ def httl(context: Context, argv: list[bytes]) -> Reply:
     "HPTTL",
     arity=-5,
     flags=Flag.READONLY | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("hash",),
     group="hash",
     since="7.4.0",
@@ -511,17 +441,7 @@ def hpttl(context: Context, argv: list[bytes]) -> Reply:
     "HEXPIRETIME",
     arity=-5,
     flags=Flag.READONLY | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("hash",),
     group="hash",
     since="7.4.0",
@@ -553,17 +473,7 @@ def hexpiretime(context: Context, argv: list[bytes]) -> Reply:
     "HPEXPIRETIME",
     arity=-5,
     flags=Flag.READONLY | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("hash",),
     group="hash",
     since="7.4.0",

@@ -36,17 +36,7 @@ def _set_fields(context: Context, argv: list[bytes]) -> int:
     "HSET",
     arity=-4,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
     categories=("hash",),
     group="hash",
     since="2.0.0",
@@ -78,17 +68,7 @@ def hset(context: Context, argv: list[bytes]) -> Reply:
     "HMSET",
     arity=-4,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
     categories=("hash",),
     group="hash",
     since="2.0.0",
@@ -118,17 +98,7 @@ def hmset(context: Context, argv: list[bytes]) -> Reply:
     "HSETNX",
     arity=4,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "insert")),),
     categories=("hash",),
     group="hash",
     since="2.0.0",
@@ -163,17 +133,7 @@ def hsetnx(context: Context, argv: list[bytes]) -> Reply:
     "HGET",
     arity=3,
     flags=Flag.READONLY | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("hash",),
     group="hash",
     since="2.0.0",
@@ -194,17 +154,7 @@ def hget(context: Context, argv: list[bytes]) -> Reply:
     "HMGET",
     arity=-3,
     flags=Flag.READONLY | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("hash",),
     group="hash",
     since="2.0.0",
@@ -227,17 +177,7 @@ def hmget(context: Context, argv: list[bytes]) -> Reply:
     "HGETALL",
     arity=2,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("hash",),
     group="hash",
     since="2.0.0",
@@ -256,17 +196,7 @@ def hgetall(context: Context, argv: list[bytes]) -> Reply:
     "HKEYS",
     arity=2,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("hash",),
     group="hash",
     since="2.0.0",
@@ -285,17 +215,7 @@ def hkeys(context: Context, argv: list[bytes]) -> Reply:
     "HVALS",
     arity=2,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("hash",),
     group="hash",
     since="2.0.0",
@@ -376,17 +296,7 @@ def hexists(context: Context, argv: list[bytes]) -> Reply:
     "HDEL",
     arity=-3,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "delete",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "delete")),),
     categories=("hash",),
     group="hash",
     since="2.0.0",
@@ -417,17 +327,7 @@ def hdel(context: Context, argv: list[bytes]) -> Reply:
     "HSCAN",
     arity=-3,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("hash",),
     group="hash",
     since="2.8.0",

@@ -96,18 +96,7 @@ def _get_and_remove(context: Context, key: bytes, value: HashValue, fields: list
     "HGETDEL",
     arity=-5,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "delete")),),
     categories=("hash",),
     group="hash",
     since="8.0.0",
@@ -153,18 +142,7 @@ def hgetdel(context: Context, argv: list[bytes]) -> Reply:
     "HGETEX",
     arity=-5,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "update"), note="RW and UPDATE because it changes the TTL"),),
     categories=("hash",),
     group="hash",
     since="8.0.0",
@@ -236,17 +214,7 @@ def hgetex(context: Context, argv: list[bytes]) -> Reply:
     "HSETEX",
     arity=-6,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
     categories=("hash",),
     group="hash",
     since="8.0.0",

@@ -23,17 +23,7 @@ PAIRS_COUNT_MAX: Final = INT64_MAX // 2
     "HRANDFIELD",
     arity=-2,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("hash",),
     group="hash",
     since="6.2.0",

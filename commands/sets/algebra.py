@@ -124,17 +124,7 @@ def _card(context: Context, argv: list[bytes], combine: Combine, *, has_approx: 
     "SINTER",
     arity=-2,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            -1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, -1, 1, ("RO", "access")),),
     categories=("set",),
     group="set",
     since="1.0.0",
@@ -153,17 +143,7 @@ def sinter(context: Context, argv: list[bytes]) -> Reply:
     "SUNION",
     arity=-2,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            -1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, -1, 1, ("RO", "access")),),
     categories=("set",),
     group="set",
     since="1.0.0",
@@ -182,17 +162,7 @@ def sunion(context: Context, argv: list[bytes]) -> Reply:
     "SDIFF",
     arity=-2,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            -1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, -1, 1, ("RO", "access")),),
     categories=("set",),
     group="set",
     since="1.0.0",
@@ -212,24 +182,8 @@ def sdiff(context: Context, argv: list[bytes]) -> Reply:
     arity=-3,
     flags=Flag.WRITE | Flag.DENYOOM,
     keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "OW",
-                "update",
-            ),
-        ),
-        KeySpec(
-            2,
-            -1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
+        KeySpec(1, 1, 1, ("OW", "update")),
+        KeySpec(2, -1, 1, ("RO", "access")),
     ),
     categories=("set",),
     group="set",
@@ -251,24 +205,8 @@ def sinterstore(context: Context, argv: list[bytes]) -> Reply:
     arity=-3,
     flags=Flag.WRITE | Flag.DENYOOM,
     keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "OW",
-                "update",
-            ),
-        ),
-        KeySpec(
-            2,
-            -1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
+        KeySpec(1, 1, 1, ("OW", "update")),
+        KeySpec(2, -1, 1, ("RO", "access")),
     ),
     categories=("set",),
     group="set",
@@ -290,24 +228,8 @@ def sunionstore(context: Context, argv: list[bytes]) -> Reply:
     arity=-3,
     flags=Flag.WRITE | Flag.DENYOOM,
     keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "OW",
-                "update",
-            ),
-        ),
-        KeySpec(
-            2,
-            -1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
+        KeySpec(1, 1, 1, ("OW", "update")),
+        KeySpec(2, -1, 1, ("RO", "access")),
     ),
     categories=("set",),
     group="set",
@@ -328,18 +250,7 @@ def sdiffstore(context: Context, argv: list[bytes]) -> Reply:
     "SINTERCARD",
     arity=-3,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
-    keys=(
-        KeySpec(
-            2,
-            0,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-            count_at=1,
-        ),
-    ),
+    keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1),),
     categories=("set",),
     group="set",
     since="7.0.0",
@@ -363,18 +274,7 @@ def sintercard(context: Context, argv: list[bytes]) -> Reply:
     "SUNIONCARD",
     arity=-3,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
-    keys=(
-        KeySpec(
-            2,
-            0,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-            count_at=1,
-        ),
-    ),
+    keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1, is_loose=True),),
     categories=("set",),
     group="set",
     since="8.10.0",
@@ -400,18 +300,7 @@ def sunioncard(context: Context, argv: list[bytes]) -> Reply:
     "SDIFFCARD",
     arity=-3,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
-    keys=(
-        KeySpec(
-            2,
-            0,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-            count_at=1,
-        ),
-    ),
+    keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1, is_loose=True),),
     categories=("set",),
     group="set",
     since="8.10.0",

@@ -16,17 +16,7 @@ from ..execution.context import Context
     "SADD",
     arity=-3,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "insert")),),
     categories=("set",),
     group="set",
     since="1.0.0",
@@ -60,17 +50,7 @@ def sadd(context: Context, argv: list[bytes]) -> Reply:
     "SREM",
     arity=-3,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "delete",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "delete")),),
     categories=("set",),
     group="set",
     since="1.0.0",
@@ -102,25 +82,8 @@ def srem(context: Context, argv: list[bytes]) -> Reply:
     arity=4,
     flags=Flag.WRITE | Flag.FAST,
     keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-        KeySpec(
-            2,
-            2,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
+        KeySpec(1, 1, 1, ("RW", "access", "delete")),
+        KeySpec(2, 2, 1, ("RW", "insert")),
     ),
     categories=("set",),
     group="set",
@@ -192,17 +155,7 @@ def sismember(context: Context, argv: list[bytes]) -> Reply:
     "SMISMEMBER",
     arity=-3,
     flags=Flag.READONLY | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("set",),
     group="set",
     since="6.2.0",
@@ -243,17 +196,7 @@ def scard(context: Context, argv: list[bytes]) -> Reply:
     "SMEMBERS",
     arity=2,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("set",),
     group="set",
     since="1.0.0",
@@ -272,17 +215,7 @@ def smembers(context: Context, argv: list[bytes]) -> Reply:
     "SSCAN",
     arity=-3,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("set",),
     group="set",
     since="2.8.0",

@@ -23,18 +23,7 @@ REMOVED_PER_RECORD: Final = 1024
     "SPOP",
     arity=-2,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "delete")),),
     categories=("set",),
     group="set",
     since="1.0.0",
@@ -89,17 +78,7 @@ def spop(context: Context, argv: list[bytes]) -> Reply:
     "SRANDMEMBER",
     arity=-2,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("set",),
     group="set",
     since="1.0.0",

@@ -109,7 +109,7 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
             raise RdbError("Hash integrity check failed: a field without a value or a time")
         for index in range(0, len(words), 3):
             due_ms = as_integer(words[index + 2])
-            _set_timed(value, words[index], words[index + 1], -1 if due_ms is None else due_ms)
+            _set_timed(value, words[index], words[index + 1], -1 if due_ms is None else due_ms, stays=True)
         value.become_listpack_ex()
     else:
         _set_all(value, _UNPACK[kind](read_string(source)))
@@ -118,14 +118,14 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
     return value
 
 
-def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int) -> None:
-    """Set a field with its expiry time, 0 for none. Raises RdbError."""
+def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int, *, stays: bool = False) -> None:
+    """Set a field with its expiry time, 0 for none; `stays`: see `HashValue.expire_at`. Raises RdbError."""
     if not 0 <= due_ms <= NO_TIME_MS:
         raise RdbError("Hash integrity check failed: a time out of range")
     if not value.set(field, text):
         raise RdbError("Duplicate hash fields detected")
     if due_ms:
-        value.expire_at(field, due_ms)
+        value.expire_at(field, due_ms, stays=stays)
 
 
 def _set_all(value: HashValue, words: list[bytes]) -> None:

@@ -105,8 +105,8 @@ class HashValue(Companion):
         """Whether the expiry time of a field is over."""
         return self.first_due_ms < now_ms and self._due.get(field, NEVER_DUE_MS) < now_ms
 
-    def expire_at(self, field: bytes, due_ms: int) -> None:
-        """Set the expiry time of an existing field."""
+    def expire_at(self, field: bytes, due_ms: int, *, stays: bool = False) -> None:
+        """Set the expiry time of an existing field. With `stays` it is in its place already: a file has it there."""
         self._due[field] = due_ms
         heappush(self._heap, (due_ms, field))
         if len(self._heap) > 2 * len(self._due) + STALE_SLACK:
@@ -115,9 +115,9 @@ class HashValue(Companion):
         self.first_due_ms = min(self.first_due_ms, due_ms)
         if self._encoding == LISTPACK:
             self._encoding = LISTPACK_EX
-        if self._encoding == LISTPACK_EX:
+        if self._encoding == LISTPACK_EX and not stays:
             due = self._due
-            self._members.place(field, lambda other: due.get(other, NEVER_DUE_MS) > due_ms)
+            self._members.place(field, lambda other: due.get(other, NEVER_DUE_MS) >= due_ms)
 
     def persist(self, field: bytes) -> bool:
         """Remove the expiry time of a field. Returns whether it had one."""
