@@ -11,7 +11,7 @@ NEVER_DUE_MS: Final = (1 << 62) - 1
 
 
 class Companion:
-    """A value of several members. A key has none without members: the caller that removes the last one removes the key."""
+    """A value of several members. No key has an empty one: the caller that removes the last member removes the key."""
 
     __slots__ = ("counted_size", "first_due_ms", "image_number", "limits", "used_ms")
 

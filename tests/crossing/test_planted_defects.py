@@ -32,6 +32,7 @@ from headrace.server.storage.logkeeper import LogKeeper
 from headrace.server.storage.replay import Replay
 from headrace.server.storage.snapshots import Snapshots
 from headrace.store.database import Store
+from headrace.store.value import Value
 
 pytestmark = pytest.mark.skipif(is_compiled(), reason="methods of compiled classes call each other whatever is put in")
 
@@ -169,11 +170,11 @@ def wake_readers_during_a_pause(patch: pytest.MonkeyPatch) -> None:
     """A reader that CLIENT PAUSE concerns is served all the same, and what it is given is logged."""
     run_again = Serving._run_again
 
-    def run_again_now(self: Serving, waiter: Waiter, *, is_stream: bool) -> bool:
+    def run_again_now(self: Serving, waiter: Waiter, value: Value | None) -> bool:
         pause = self._runner.pause
         end_ms, pause.end_ms = pause.end_ms, None
         try:
-            return run_again(self, waiter, is_stream=is_stream)
+            return run_again(self, waiter, value)
         finally:
             pause.end_ms = end_ms
 
