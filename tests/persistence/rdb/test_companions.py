@@ -1,0 +1,168 @@
+"""Hashes and sets in RDB data: every form that Redis has written is read, and damage is refused in one line."""
+
+from __future__ import annotations
+
+import struct
+from random import Random
+from typing import Any
+
+import pytest
+
+from headrace.persistence.errors import RdbError
+from headrace.persistence.rdb import payload
+from headrace.persistence.rdb.listpack import encode_texts, pack
+from headrace.persistence.rdb.source import Source
+from headrace.persistence.rdb.values import read_value
+from headrace.store.companions.hash_value import HashValue
+from headrace.store.companions.set_value import SetValue
+from headrace.store.limits import Limits
+
+SEED = 24
+NOW_MS = 1_700_000_000_000
+DUE_MS = 4_102_444_800_000
+
+
+def string(data: bytes) -> bytes:
+    assert len(data) < 64
+    return bytes((len(data),)) + data
+
+
+def ziplist(*elements: bytes) -> bytes:
+    body, previous, tail = b"", 0, 10
+    for element in elements:
+        tail = 10 + len(body)
+        each = bytes((previous,)) + element
+        body += each
+        previous = len(each)
+    return struct.pack("<IIH", 11 + len(body), tail, len(elements)) + body + b"\xff"
+
+
+def listpack(*texts: bytes) -> bytes:
+    return pack([encode_texts(list(texts))], len(texts))
+
+
+def read(kind: int, data: bytes) -> Any:
+    return read_value(Source((data,)), kind, Limits(), now_ms=NOW_MS)
+
+
+HASHES = {
+    "fields": (4, b"\x02\x01f\x01v\x01n\xc0\x07", {}),
+    "zipmap": (9, string(b"\x02\x01f\x01\x00v\x01n\x01\x01" + b"7!\xff"), {}),
+    "ziplist": (13, string(ziplist(b"\x01f", b"\x01v", b"\x01n", b"\xf8")), {}),
+    "listpack": (16, string(listpack(b"f", b"v", b"n", b"7")), {}),
+    "early times": (22, b"\x02\x00\x01f\x01v\x05\x01n\xc0\x07", {b"n": 5}),
+    "early listpack": (23, string(listpack(b"n", b"7", b"5", b"f", b"v", b"0")), {b"n": 5}),
+    "times": (24, DUE_MS.to_bytes(8, "little") + b"\x02\x00\x01f\x01v\x03\x01n\xc0\x07", {b"n": DUE_MS + 2}),
+    "listpack with times": (
+        25,
+        DUE_MS.to_bytes(8, "little") + string(listpack(b"n", b"7", b"%d" % DUE_MS, b"f", b"v", b"0")),
+        {b"n": DUE_MS},
+    ),
+}
+SETS = {
+    "members": (2, b"\x03\x01a\xc0\x05\x0212", [b"a", b"5", b"12"]),
+    "intset": (11, string(struct.pack("<IIhhh", 2, 3, -4, 5, 300)), [b"-4", b"5", b"300"]),
+    "large intset": (11, string(struct.pack("<IIqq", 8, 2, -(2**40), 2**40)), [b"%d" % -(2**40), b"%d" % 2**40]),
+    "listpack": (20, string(listpack(b"a", b"5", b"b")), [b"a", b"5", b"b"]),
+}
+
+
+@pytest.mark.parametrize(("kind", "data", "times"), HASHES.values(), ids=HASHES)
+def test_each_form_of_a_hash_is_read(kind: int, data: bytes, times: dict[bytes, int]) -> None:
+    value = read(kind, data)
+    assert isinstance(value, HashValue)
+    assert dict(value.items()) == {b"f": b"v", b"n": b"7"}
+    assert {field: value.due_ms(field) for field in (b"f", b"n") if value.due_ms(field)} == times
+    value.check()
+
+
+@pytest.mark.parametrize(("kind", "data", "members"), SETS.values(), ids=SETS)
+def test_each_form_of_a_set_is_read(kind: int, data: bytes, members: list[bytes]) -> None:
+    value = read(kind, data)
+    assert isinstance(value, SetValue)
+    assert sorted(value.members()) == sorted(members)
+    value.check()
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (2, b"\x02\x01a\x01a"),
+        (4, b"\x02\x01f\x01v\x01f\x01v"),
+        (11, string(struct.pack("<IIhh", 2, 2, 5, 5))),
+        (11, string(struct.pack("<IIhh", 2, 3, 5, 6))),
+        (11, string(struct.pack("<II", 3, 0))),
+        (16, string(listpack(b"f"))),
+        (16, string(listpack(b"f", b"v", b"f", b"w"))),
+        (20, string(listpack(b"a", b"a"))),
+        (25, bytes(8) + string(listpack(b"f", b"v"))),
+        (25, bytes(8) + string(listpack(b"f", b"v", b"never"))),
+        (25, bytes(8) + string(listpack(b"f", b"v", b"-1"))),
+        (24, bytes(8) + b"\x01\x81" + b"\xff" * 8 + b"\x01f\x01v"),
+        (13, string(ziplist(b"\x01f", b"\x01v")[:-1])),
+        (13, string(ziplist(b"\x01f", b"\x05v"))),
+        (13, string(ziplist(b"\xcf"))),
+        (9, string(b"\x01\x01f\xff")),
+        (9, string(b"")),
+    ],
+)
+def test_damage_is_refused(kind: int, data: bytes) -> None:
+    with pytest.raises(RdbError):
+        read(kind, data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"), [(2, b"\x00"), (4, b"\x00"), (20, string(listpack())), (16, string(listpack()))]
+)
+def test_a_value_without_members_is_none(kind: int, data: bytes) -> None:
+    with pytest.raises(RdbError, match="a value without members"):
+        read(kind, data)
+
+
+@pytest.mark.parametrize("name", [*HASHES, *SETS])
+def test_bent_bytes_end_in_a_value_or_in_one_line(name: str) -> None:
+    draw = Random(SEED)
+    kind, data = (HASHES | SETS)[name][:2]  # type: ignore[operator]
+    for _ in range(2_000):
+        bent = bytearray(data)
+        for _ in range(draw.randrange(1, 4)):
+            bent[draw.randrange(len(bent))] = draw.randrange(256)
+        try:
+            value = read(kind, bytes(bent[: draw.randrange(1, len(bent) + 1)]))
+        except RdbError:
+            continue
+        value.check()
+        assert len(value)
+
+
+def random_values() -> list[HashValue | SetValue]:
+    draw = Random(SEED)
+    values: list[HashValue | SetValue] = []
+    for count in (1, 5, 100, 130, 600, 2_000):
+        integers, texts = SetValue(Limits()), SetValue(Limits())
+        plain, timed = HashValue(Limits()), HashValue(Limits())
+        for number in range(count):
+            integers.add(b"%d" % draw.randrange(-(2 ** draw.randrange(63)), 2**40))
+            texts.add(draw.randbytes(draw.randrange(70)))
+            plain.set(b"f%d" % number, draw.randbytes(draw.randrange(70)))
+            timed.set(b"f%d" % number, b"%d" % number)
+            if draw.random() < 0.5:
+                timed.expire_at(b"f%d" % number, NOW_MS + draw.randrange(1, 2**40))
+        values += [integers, texts, plain, timed]
+    return values
+
+
+def content_of(value: HashValue | SetValue) -> object:
+    if isinstance(value, SetValue):
+        return set(value.members())
+    return {(field, text, value.due_ms(field)) for field, text in value.items()}
+
+
+def test_what_is_dumped_is_restored() -> None:
+    for value in random_values():
+        data = b"".join(payload.dump(value, now_ms=NOW_MS))
+        assert payload.is_intact(data)
+        again = payload.restore(data, Limits(), now_ms=NOW_MS)
+        assert isinstance(again, (HashValue, SetValue))
+        assert content_of(again) == content_of(value)
+        again.check()
