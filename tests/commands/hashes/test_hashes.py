@@ -106,7 +106,7 @@ def test_the_last_field_takes_the_key_with_it(request_: str) -> None:
 
 
 @pytest.mark.parametrize("fields_count", [3, 1_000])
-def test_fields_that_nobody_reads_are_removed_when_they_are_due(fields_count: int) -> None:
+def test_fields_that_are_not_read_are_removed_when_they_are_due(fields_count: int) -> None:
     rig = Rig()
     caller = rig.connect()
     fields = [f"f{number}" for number in range(fields_count)]
