@@ -29,6 +29,13 @@ FAMILIES: Final = (
     "connections.tracking_commands",
     "connections.pubsub",
     "connections.waiting",
+    # Before hashes, which add to numbers as these do.
+    "strings.values",
+    "strings.counter",
+    "strings.bounded",
+    "strings.compare",
+    "strings.many",
+    "strings.part",
     "hashes.fields",
     "hashes.counters",
     "hashes.picks",
@@ -60,12 +67,6 @@ FAMILIES: Final = (
     "streams.info",
     "streams.policy_info",
     "streams.read",
-    "strings.values",
-    "strings.counter",
-    "strings.bounded",
-    "strings.compare",
-    "strings.many",
-    "strings.part",
 )
 
 for _family in FAMILIES:
