@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..protocol.packing import pack_command
+from ..protocol.scalars import double_text
 from ..store.companions.companion import Companion
 from ..store.companions.hash_value import HashValue
 from ..store.companions.set_value import SetValue
+from ..store.companions.sorted_set_value import SortedSetValue
 
 # Members of one record.
 MEMBERS_PER_RECORD: Final = 64
@@ -23,6 +25,10 @@ def companion_records(key: bytes, value: Companion) -> Iterator[bytes]:
             due_ms = value.due_ms(field)
             if due_ms is not None:
                 yield pack_command((b"HPEXPIREAT", key, b"%d" % due_ms, b"FIELDS", b"1", field))
+        return
+    if isinstance(value, SortedSetValue):
+        words = [word for member, score in value.items() for word in (double_text(score), member)]
+        yield from _in_records(b"ZADD", key, words, 2 * MEMBERS_PER_RECORD)
         return
     assert isinstance(value, SetValue)
     yield from _in_records(b"SADD", key, value.members(), MEMBERS_PER_RECORD)

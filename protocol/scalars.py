@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import copysign, inf
 from typing import Final
 
 INTEGERS_MAX: Final = 1024
@@ -36,7 +36,14 @@ def double_text(number: float) -> bytes:
     if number != number or number in (inf, -inf):
         return repr(number).encode()
     if number.is_integer() and abs(number) <= WHOLE_DOUBLE_MAX:
-        return b"%d" % int(number)
+        return b"-0" if not number and copysign(1, number) < 0 else b"%d" % int(number)
+    return shortest_text(number)
+
+
+def shortest_text(number: float) -> bytes:
+    """Like `double_text`, but a large whole number has an exponent too."""
+    if number != number or number in (inf, -inf):
+        return repr(number).encode()
     # Few replies have such a number, and a start does not need it.
     from decimal import Decimal
 

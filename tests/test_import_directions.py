@@ -32,6 +32,7 @@ ORDER = {
         "keyspace",
         "hashes",
         "sets",
+        "sorted_sets",
         "strings",
         "streams",
         "policies",

@@ -22,7 +22,7 @@ except ImportError:  # there was no C compiler at installation
 
 __all__ = [
     "INT64_MAX", "INT64_MIN", "UINT64_MAX", "integer", "integer_between", "integer_or", "is_canonical_integer",
-    "leading_integer", "loose_integer", "parse_float", "parse_integer", "parse_memory", "timeout",
+    "leading_integer", "loose_integer", "parse_float", "parse_integer", "parse_memory", "timeout", "timeout_in_seconds",
 ]  # fmt: skip
 
 
@@ -53,6 +53,21 @@ def integer_between(token: bytes, minimum: int, maximum: int, text: bytes | None
 def timeout(token: bytes, now_ms: int) -> int:
     """The number of milliseconds to wait. Raises GenericError, also if the wait would end after 2^63 - 1 in Unix ms."""
     timeout_ms = integer_or(token, b"timeout is not an integer or out of range")
+    if timeout_ms < 0:
+        raise GenericError(b"timeout is negative")
+    if timeout_ms > INT64_MAX - now_ms:
+        raise GenericError(b"timeout is out of range")
+    return timeout_ms
+
+
+def timeout_in_seconds(token: bytes, now_ms: int) -> int:
+    """The number of milliseconds to wait, from seconds that may have a fraction. Raises GenericError."""
+    seconds = parse_float(token)
+    if seconds is None:
+        raise GenericError(b"timeout is not a float or out of range")
+    if seconds * 1000 > INT64_MAX:
+        raise GenericError(b"timeout is out of range")
+    timeout_ms = -1 if seconds == -math.inf else math.ceil(seconds * 1000)
     if timeout_ms < 0:
         raise GenericError(b"timeout is negative")
     if timeout_ms > INT64_MAX - now_ms:

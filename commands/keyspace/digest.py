@@ -11,9 +11,11 @@ from typing import Final
 
 from hiredis import Reader
 
+from ...protocol.scalars import shortest_text
 from ...store.companions.companion import Companion
 from ...store.companions.hash_value import HashValue
 from ...store.companions.set_value import SetValue
+from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.database import Database, Store
 from ...store.ids import ID_MAX, SEQ_BITS, SEQ_MASK
 from ...store.stream import Stream
@@ -64,6 +66,9 @@ def _mix_companion(digest: bytes, value: Companion) -> bytes:
         for field, text in value.items():
             each = _mix(_mix(EMPTY, field), text)
             digest = _add(digest, _add(each, b"!!hexpire!!") if value.due_ms(field) is not None else each)
+    elif isinstance(value, SortedSetValue):
+        for member, score in value.items():
+            digest = _add(digest, _mix(_mix(EMPTY, member), shortest_text(score)))
     elif isinstance(value, SetValue):
         for member in value.members():
             digest = _add(digest, member)

@@ -16,14 +16,10 @@ from .source import Source
 # Names of the types, for error messages.
 FOREIGN_TYPES: Final = {
     1: "a list",
-    3: "a sorted set",
-    5: "a sorted set",
     6: "a value of an early module",
     7: "a value of a module",
     10: "a list",
-    12: "a sorted set",
     14: "a list",
-    17: "a sorted set",
     18: "a list",
     28: "an array",
 }
@@ -31,9 +27,6 @@ FOREIGN_TYPES: Final = {
 Skip = Callable[[Source], None]
 
 DOUBLE_SIZE: Final = 8
-TIME_SIZE: Final = 8
-# Longest text of an old score. Larger first bytes stand for NaN and the infinities.
-TEXT_SIZE_MAX: Final = 252
 
 
 def skip_value(source: Source, kind: int) -> bool:
@@ -66,22 +59,8 @@ def _skip_double(source: Source) -> None:
     source.skip(DOUBLE_SIZE)
 
 
-def _skip_text_score(source: Source) -> None:
-    size = source.byte()
-    if size <= TEXT_SIZE_MAX:
-        source.skip(size)
-
-
 def _skip_length(source: Source) -> None:
     read_length(source)
-
-
-def _skip_sorted_set(source: Source) -> None:
-    _skip_times(read_length(source), source, skip_string, _skip_double)
-
-
-def _skip_old_sorted_set(source: Source) -> None:
-    _skip_times(read_length(source), source, skip_string, _skip_text_score)
 
 
 def _skip_quicklist(source: Source) -> None:
@@ -137,10 +116,8 @@ _ARRAY_ELEMENTS: Final[dict[int, Skip]] = {0: skip_string, 1: _skip_double, 2: _
 
 _SKIPS: Final[dict[int, Skip]] = {
     1: _skip_strings,
-    3: _skip_old_sorted_set,
-    5: _skip_sorted_set,
     7: _skip_module_value,
-    **dict.fromkeys((10, 12, 17), skip_string),
+    **dict.fromkeys((10,), skip_string),
     14: _skip_strings,
     18: _skip_quicklist,
     28: _skip_array,

@@ -210,6 +210,8 @@ COMPANIONS = (
     _row("set-max-intset-entries", COUNT, 512),
     _row("set-max-listpack-entries", COUNT, 128),
     _row("set-max-listpack-value", COUNT, 64),
+    _row("zset-max-listpack-entries", COUNT, 128, "zset-max-ziplist-entries"),
+    _row("zset-max-listpack-value", SIZE, 64, "zset-max-ziplist-value"),
 )
 
 PERSISTENCE = (
@@ -361,7 +363,6 @@ ACCEPTED_ONLY = (
     _echoed("cluster-slot-migration-handoff-max-lag-bytes", SIZE, 1 << 20),
     _echoed("hll-sparse-max-bytes", SIZE, 3000),
     _echoed("replica-full-sync-buffer-limit", SIZE, 0),
-    _echoed("zset-max-listpack-value", SIZE, 64, "zset-max-ziplist-value"),
     # Numbers
     _echoed("active-defrag-cycle-max", Integer(1, 99), 25),
     _echoed("active-defrag-cycle-min", Integer(1, 99), 1),
@@ -400,7 +401,6 @@ ACCEPTED_ONLY = (
     _echoed("socket-mark-id", Integer(0, 2**32 - 1), 0, change=IMMUTABLE, matters="Headrace marks no sockets"),
     _echoed("tls-session-cache-size", COUNT_32, 20480),
     _echoed("tls-session-cache-timeout", COUNT_32, 300),
-    _echoed("zset-max-listpack-entries", COUNT, 128, "zset-max-ziplist-entries"),
     # Parts without which a server would follow another one, or keep other data.
     _echoed("cluster-enabled", BOOL, False, change=IMMUTABLE, matters=f"{STANDALONE} it has no cluster"),
     _echoed("preload-file", TEXT, b"", change=IMMUTABLE, matters="Headrace loads no file but its own (dbfilename)"),

@@ -51,6 +51,8 @@ class LiveSettings:
             "set-max-intset-entries",
             "set-max-listpack-entries",
             "set-max-listpack-value",
+            "zset-max-listpack-entries",
+            "zset-max-listpack-value",
         )
         self._put_in_force(self._choose_compression, "stream-chunk-compression")
         self._put_in_force(self._watch_calls, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
@@ -91,6 +93,8 @@ class LiveSettings:
         limits.set_integers_max = config.set_max_intset_entries
         limits.set_entries_max = config.set_max_listpack_entries
         limits.set_value_max = config.set_max_listpack_value
+        limits.sorted_set_entries_max = config.zset_max_listpack_entries
+        limits.sorted_set_value_max = config.zset_max_listpack_value
 
     def _choose_compression(self) -> None:
         """Apply to chunks that are sealed from now on; sealed ones stay as they are."""

@@ -7,5 +7,6 @@ from typing import Final
 from .companion import Companion
 from .hash_value import HashValue
 from .set_value import SetValue
+from .sorted_set_value import SortedSetValue
 
-COMPANIONS: Final[tuple[type[Companion], ...]] = (HashValue, SetValue)
+COMPANIONS: Final[tuple[type[Companion], ...]] = (HashValue, SetValue, SortedSetValue)

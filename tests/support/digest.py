@@ -10,6 +10,7 @@ from itertools import groupby
 
 from headrace.store.companions.hash_value import HashValue
 from headrace.store.companions.set_value import SetValue
+from headrace.store.companions.sorted_set_value import SortedSetValue
 from headrace.store.database import Store
 from headrace.store.group import Group
 from headrace.store.stream import Stream
@@ -34,6 +35,8 @@ def value_digest(value: Value) -> object:
         return stream_digest(value)
     if isinstance(value, HashValue):
         return "hash", frozenset((field, text, value.due_ms(field)) for field, text in value.items())
+    if isinstance(value, SortedSetValue):
+        return "zset", tuple(value.items())
     if isinstance(value, SetValue):
         return "set", frozenset(value.members())
     assert isinstance(value, bytes)

@@ -1,0 +1,91 @@
+"""Random members of a sorted set: ZRANDMEMBER."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Final
+
+from ...protocol.replies import Reply
+from ...protocol.scalars import double_text
+from ...store.companions.sorted_set_value import SortedSetValue
+from ...store.errors import GenericError, syntax_error
+from ..core.numbers import INT64_MAX
+from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_picks
+from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
+from .reading import with_scores
+
+# With scores, the number of words must be a number of 64 bits too.
+PAIRS_COUNT_MAX: Final = INT64_MAX // 2
+
+
+@command(
+    "ZRANDMEMBER",
+    arity=-2,
+    flags=Flag.READONLY,
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
+    categories=("sortedset",),
+    group="sorted-set",
+    since="6.2.0",
+    summary="Returns random members of a sorted set.",
+    complexity="O(N) in the number of members returned.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument(
+            "options",
+            "block",
+            optional=True,
+            arguments=(
+                Argument("count", "integer"),
+                Argument("withscores", "pure-token", token="WITHSCORES", optional=True),
+            ),
+        ),
+    ),
+    tips=("nondeterministic_output",),
+)
+def zrandmember(context: Context, argv: list[bytes]) -> Reply:
+    """ZRANDMEMBER key [count [WITHSCORES]]
+
+    Without a count returns one member, null if the key is missing. A positive count returns at most so many different
+    members, a negative one exactly so many, which may repeat. Raises GenericError, WrongType. Source: Redis 6.2.
+    """
+    count = None if len(argv) == 2 else pick_count(argv[2])
+    has_scores = len(argv) == 4 and argv[3].upper() == b"WITHSCORES"
+    if len(argv) > 4 or (len(argv) == 4 and not has_scores):
+        raise syntax_error()
+    if count is not None and has_scores and not -PAIRS_COUNT_MAX <= count <= PAIRS_COUNT_MAX:
+        raise GenericError(b"value is out of range")
+    value = context.db.read_companion(argv[1], SortedSetValue, context.now_ms)
+    if value is None:
+        return None if count is None else []
+    size = len(value)
+    if count is None:
+        return value.at(random.randrange(size))
+    if count < 0:
+        members = value.members(0, size)
+        if not has_scores:
+            return repeated_picks(members, -count)
+        if -count <= PICKS_PER_PIECE:
+            return with_scores(context, value, random.choices(members, k=-count))
+        return _repeated_pairs(context, list(value.items()), -count)
+    members = value.members(0, size) if count >= size else [value.at(index) for index in distinct_indexes(size, count)]
+    return with_scores(context, value, members) if has_scores else members
+
+
+def _repeated_pairs(context: Context, pairs: list[tuple[bytes, float]], count: int) -> Reply:
+    """The reply with `count` members and scores, each drawn from all, made while it is sent."""
+    has_pairs = context.client.protocol == 3
+    return (b"*%d\r\n" % (count if has_pairs else 2 * count), _pieces(pairs, count, has_pairs))
+
+
+def _pieces(pairs: list[tuple[bytes, float]], count: int, has_pairs: bool) -> Iterator[bytes]:
+    while count:
+        picked = random.choices(pairs, k=min(count, PICKS_PER_PIECE))
+        count -= len(picked)
+        words: list[bytes] = []
+        for member, score in picked:
+            text = double_text(score)
+            words.append(b"%b$%d\r\n%b\r\n" % (b"*2\r\n" if has_pairs else b"", len(member), member))
+            words.append(b",%b\r\n" % text if has_pairs else b"$%d\r\n%b\r\n" % (len(text), text))
+        yield b"".join(words)

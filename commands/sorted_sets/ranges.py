@@ -1,0 +1,126 @@
+"""Ranges of a sorted set: their limits, and the ranks between which they are."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+from ...store.companions.score_order import place_of, score_bytes
+from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
+from ...store.errors import GenericError
+from ..core.numbers import parse_float
+
+NOT_A_RANGE: Final = b"min or max is not a float"
+NOT_A_LEX_RANGE: Final = b"min or max not valid string range item"
+_BLANKS: Final = b" \t\n\v\f\r"
+
+
+class ScoreBound(NamedTuple):
+    """One end of a range of scores."""
+
+    score: float
+    is_exclusive: bool
+
+
+class LexBound(NamedTuple):
+    """One end of a range of members. `infinity`: -1 before all members, 1 after all."""
+
+    member: bytes
+    is_exclusive: bool
+    infinity: int
+
+
+def score_bound(token: bytes) -> ScoreBound:
+    """An end of a range of scores, as `1.5`, `(1.5` or `-inf`. Raises GenericError."""
+    is_exclusive = token[:1] == b"("
+    text = (token[1:] if is_exclusive else token).lstrip(_BLANKS)
+    score = parse_float(text) if text else 0.0
+    if score is None:
+        score = _beyond(text)
+    return ScoreBound(score, is_exclusive)
+
+
+def _beyond(text: bytes) -> float:
+    """The number that C reads where it is too large or too small. Raises GenericError."""
+    try:
+        score = float(text) if text.isascii() and b"_" not in text else math.nan
+    except ValueError:
+        score = math.nan
+    if math.isnan(score):
+        raise GenericError(NOT_A_RANGE)
+    return score
+
+
+def lex_bound(token: bytes) -> LexBound:
+    """An end of a range of members: `-`, `+`, `[member` or `(member`. Raises GenericError."""
+    if token in (b"-", b"+"):
+        return LexBound(b"", False, -1 if token == b"-" else 1)
+    if token[:1] not in (b"[", b"("):
+        raise GenericError(NOT_A_LEX_RANGE)
+    return LexBound(token[1:], token[:1] == b"(", 0)
+
+
+def score_ranks(value: SortedSetValue, low: ScoreBound, high: ScoreBound) -> tuple[int, int]:
+    """The ranks from and before which the scores are in a range."""
+    start = value.rank_of_place(_after(low.score) if low.is_exclusive else score_bytes(low.score))
+    stop = value.rank_of_place(score_bytes(high.score) if high.is_exclusive else _after(high.score))
+    return start, max(start, stop)
+
+
+def _after(score: float) -> bytes:
+    """The bytes that come after all places of a score."""
+    return (int.from_bytes(score_bytes(score), "big") + 1).to_bytes(8, "big")
+
+
+def _is_above(member: bytes, low: LexBound) -> bool:
+    if low.infinity:
+        return low.infinity < 0
+    return member > low.member or (member == low.member and not low.is_exclusive)
+
+
+def _is_below(member: bytes, high: LexBound) -> bool:
+    if high.infinity:
+        return high.infinity > 0
+    return member < high.member or (member == high.member and not high.is_exclusive)
+
+
+def _is_empty(low: LexBound, high: LexBound) -> bool:
+    """Whether no member can be in a range."""
+    if low.infinity > 0 or high.infinity < 0:
+        return True
+    if low.infinity or high.infinity:
+        return False
+    return low.member > high.member or (low.member == high.member and (low.is_exclusive or high.is_exclusive))
+
+
+def lex_ranks(value: SortedSetValue, low: LexBound, high: LexBound) -> tuple[int, int]:
+    """The ranks from and before which the members are in a range. All of them should have one score, as in Redis."""
+    size = len(value)
+    if not size or _is_empty(low, high):
+        return 0, 0
+    first, last = value.members(0, 1)[0], value.members(size - 1, size)[0]
+    if not _is_above(last, low) or not _is_below(first, high):
+        return 0, 0
+    if value.encoding == LISTPACK:
+        members = value.members(0, size)
+        start = next((rank for rank in range(size) if _is_above(members[rank], low)), size)
+        stop = next((rank for rank in range(start, size) if not _is_below(members[rank], high)), size)
+        return start, stop
+    score = value.score(first)
+    assert score is not None
+    start = 0 if low.infinity else value.rank_of_place(place_of(score, low.member))
+    if start < size and not low.infinity and not _is_above(value.members(start, start + 1)[0], low):
+        start += 1
+    stop = size if high.infinity else value.rank_of_place(place_of(score, high.member))
+    if stop < size and not high.infinity and _is_below(value.members(stop, stop + 1)[0], high):
+        stop += 1
+    return start, max(start, stop)
+
+
+def index_ranks(size: int, start: int, stop: int) -> tuple[int, int]:
+    """The ranks from and before which the members are that two indexes name; negative ones count from the end."""
+    start = max(start + size, 0) if start < 0 else start
+    stop = stop + size if stop < 0 else stop
+    if start > stop or start >= size:
+        return 0, 0
+    return start, min(stop, size - 1) + 1

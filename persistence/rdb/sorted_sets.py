@@ -1,0 +1,93 @@
+"""Sorted sets: members with their scores, or a listpack or ziplist of them, ascending.
+
+A score is a double of 8 bytes, little-endian; early versions had its text, after its length.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from ...protocol.scalars import double_text
+from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
+from ...store.limits import Limits
+from ..errors import EmptyValue, RdbError
+from .lengths import encode_length, encode_string, read_length, read_string
+from .listpack import encode_texts, pack, unpack_texts
+from .source import Source
+from .ziplist import unpack_ziplist
+
+SORTED_SET_TEXTS: Final = 3
+SORTED_SET: Final = 5
+SORTED_SET_ZIPLIST: Final = 12
+SORTED_SET_LISTPACK: Final = 17
+SORTED_SET_TYPES: Final = (SORTED_SET_TEXTS, SORTED_SET, SORTED_SET_ZIPLIST, SORTED_SET_LISTPACK)
+
+# Members that are encoded at a time.
+_MEMBERS_AT_ONCE: Final = 256
+# Lengths of a text that stand for a number without one.
+_SPECIAL: Final = {253: math.nan, 254: math.inf, 255: -math.inf}
+
+
+def sorted_set_type(value: SortedSetValue) -> int:
+    """The type byte of a sorted set."""
+    return SORTED_SET_LISTPACK if value.encoding == LISTPACK else SORTED_SET
+
+
+def encode_sorted_set(value: SortedSetValue, *, compress: bool) -> Iterator[bytes]:
+    """Yield a sorted set without its type."""
+    if value.encoding == LISTPACK:
+        words = [word for member, score in value.items() for word in (member, double_text(score))]
+        yield encode_string(pack([encode_texts(words)], len(words)), compress=compress)
+        return
+    size = len(value)
+    yield encode_length(size)
+    # From the highest score on, as in Redis, which adds each at the front then.
+    for stop in range(size, 0, -_MEMBERS_AT_ONCE):
+        pieces: list[bytes] = []
+        for member in value.members(max(stop - _MEMBERS_AT_ONCE, 0), stop, reverse=True):
+            pieces.append(encode_string(member, compress=compress) + struct.pack("<d", value.score(member)))
+        yield b"".join(pieces)
+
+
+def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue:
+    """The sorted set of type `kind`. Raises RdbError."""
+    value = SortedSetValue(limits)
+    if kind in (SORTED_SET, SORTED_SET_TEXTS):
+        value.become_skiplist()
+        for _ in range(read_length(source)):
+            member = read_string(source)
+            score = struct.unpack("<d", source.take(8))[0] if kind == SORTED_SET else _text_score(source)
+            _put(value, member, score)
+        value.shrink()
+    else:
+        words = (unpack_texts if kind == SORTED_SET_LISTPACK else unpack_ziplist)(read_string(source))
+        if len(words) % 2:
+            raise RdbError("Zset integrity check failed: a member without a score")
+        for index in range(0, len(words), 2):
+            _put(value, words[index], _number(words[index + 1]))
+    if not len(value):
+        raise EmptyValue
+    return value
+
+
+def _put(value: SortedSetValue, member: bytes, score: float) -> None:
+    if math.isnan(score):
+        raise RdbError("Zset with NAN score detected")
+    if not value.put(member, score):
+        raise RdbError("Duplicate zset fields detected")
+
+
+def _text_score(source: Source) -> float:
+    size = source.byte()
+    return _SPECIAL[size] if size in _SPECIAL else _number(source.take(size))
+
+
+def _number(text: bytes) -> float:
+    """The number that a text spells; nan for other texts."""
+    try:
+        return float(text) if b"_" not in text else math.nan
+    except ValueError:
+        return math.nan
