@@ -83,9 +83,7 @@ def _operands(
     weighted: list[Scores | None] = []
     for table, weight in zip(tables, weights, strict=True):
         if table is not None and has_weights:
-            table = {
-                member: _number(weight if aggregate == b"COUNT" else weight * score) for member, score in table.items()
-            }
+            table = {member: weight if aggregate == b"COUNT" else weight * score for member, score in table.items()}
         weighted.append(table)
     return Operands(weighted, aggregate, with_scores)
 
@@ -115,7 +113,8 @@ def _union(operands: Operands) -> Scores:
     for table in _by_size(operands.tables):
         for member, score in table.items():
             old = found.get(member)
-            found[member] = score if old is None else _merged(operands.aggregate, old, score)
+            number = _number(score)
+            found[member] = number if old is None else _merged(operands.aggregate, old, number)
     return found
 
 
@@ -125,7 +124,8 @@ def _intersection(operands: Operands) -> Scores:
     if len(tables) < len(operands.tables):
         return {}
     found: Scores = {}
-    for member, score in tables[0].items():
+    for member, first in tables[0].items():
+        score = _number(first)
         for table in tables[1:]:
             other = table.get(member)
             if other is None:
