@@ -65,7 +65,8 @@ def _filled(word: bytes, values: tuple[bytes, bytes, bytes]) -> bytes:
 # What is sent to a new server, by each number below WARM_KEYS, and then once.
 FILL: Final = (
     "SET k{n} value-{n}-of-some-length; XADD s {id} sensor sensor-{n} kind temperature value {n};"
-    "HSET h{n} a 1 b 2 word word; SADD e{n} a b c {n}; HSET big-hash f{n} value-{n}; SADD big-set m{n}"
+    "HSET h{n} a 1 b 2 word word; SADD e{n} a b c {n}; HSET big-hash f{n} value-{n}; SADD big-set m{n};"
+    "ZADD z{n} 1 a 2 b 3 word; ZADD big-zset {n} m{n}"
 )
 FILL_ONCE: Final = (
     "SET number 1; SET text some-text; SET other some-other-text; SET source value;"
@@ -242,7 +243,7 @@ VALUES: Final = {
 }  # fmt: skip
 TYPES: Final = {"key": "k{warm}", "integer": "0", "unix-time": "4102444800", "pattern": "*", "double": "1.5"}
 # Keys that have a value of the type of a group of commands; others have the key of `TYPES`.
-KEYS: Final = {"stream": "s", "hash": "h{warm}", "set": "e{warm}"}
+KEYS: Final = {"stream": "s", "hash": "h{warm}", "set": "e{warm}", "sorted-set": "z{warm}"}
 
 
 def forms_of(row: Row) -> tuple[Form, ...]:

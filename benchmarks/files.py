@@ -140,6 +140,16 @@ def big_set(server: PeerServer) -> None:
     filled(server, (("SADD", "e", f"member:{number}") for number in range(ITEMS)))
 
 
+def sorted_sets(server: PeerServer) -> None:
+    """Sorted sets with three members each."""
+    filled(server, (("ZADD", f"z:{number}", 1, "a", 2, f"b{number}", 3, number) for number in range(ITEMS // 10)))
+
+
+def big_sorted_set(server: PeerServer) -> None:
+    """A sorted set with many members."""
+    filled(server, (("ZADD", "z", number, f"member:{number}") for number in range(ITEMS)))
+
+
 STRING_KEYS: Final = tuple(f"key:{number}" for number in range(COPIED_KEYS))
 
 
@@ -161,6 +171,8 @@ CONTENTS: Final[dict[type, tuple[Content, ...]]] = {
         Content("big hash", "fields of a hash", big_hash, ("h",)),
         Content("sets", "sets of three members", sets, companions("e"), ITEMS // 10),
         Content("big set", "members of a set", big_set, ("e",)),
+        Content("sorted sets", "sorted sets of three members", sorted_sets, companions("z"), ITEMS // 10),
+        Content("big sorted set", "members of a sorted set", big_sorted_set, ("z",)),
     ),
     Stream: (
         Content("entries", "entries of three fields", entries, ("s",)),

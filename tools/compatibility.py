@@ -110,7 +110,6 @@ COMMANDS_OF_REDIS: Final = {
 # Groups without any command in Headrace, with the reason.
 OUT_OF_SCOPE: Final = {
     "list": "Headrace is about streams; queues are consumer groups here.",
-    "sorted-set": "Headrace is about streams; entries are read by ID, which is a time.",
     "array": "Headrace is about streams.",
     "bitmap": "Strings are values, counters and locks here; bit operations on them are out of scope.",
     "hyperloglog": "Headrace is about streams.",
@@ -226,7 +225,7 @@ BEYOND_ROWS: Final = """\
   `maxmemory` limits the memory of dataset and clients (`used_memory`), without the interpreter, which is some 40 MB.
 - A client's turn is some milliseconds long, and long ranges are made while they are sent. [limits.md](limits.md) has
   every limit, and how long other clients wait for large commands.
-- Values are strings, streams, hashes and sets; `rdb-skip-foreign-types yes` skips keys of other types in an RDB file,
+- Values are strings, streams, hashes, sets and sorted sets; `rdb-skip-foreign-types yes` skips keys of other types in an RDB file,
   and `aof-skip-foreign-commands yes` their commands in a log.
 - A stock `redis.conf` starts as it is. Directives of parts that Headrace does not have are ignored, and one line of the
   server log names them. One that decides what is kept or who gets in stops the start, and all such lines are listed

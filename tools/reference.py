@@ -17,6 +17,7 @@ GROUPS: Final = {
     "string": "Strings",
     "hash": "Hashes",
     "set": "Sets",
+    "sorted-set": "Sorted sets",
     "pubsub": "Pub/sub",
     "transactions": "Transactions",
     "scripting": "Scripts",

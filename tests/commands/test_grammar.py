@@ -40,10 +40,10 @@ COUNTERS = {"numfields", "numids", "numkeys"}
 SET_UP = (
     "FLUSHALL", "XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v", "XGROUP CREATE s g 0", "SET k 7",
     "XREADGROUP GROUP g c COUNT 1 STREAMS s >", "ACL SETUSER alice on >x", "SCRIPT LOAD 'return 1'",
-    "HSET h x 1 y 2", "SADD e x y",
+    "HSET h x 1 y 2", "SADD e x y", "ZADD z 1 x 2 y",
 )  # fmt: skip
 # Keys that have a value of the type of a group of commands; others have a string.
-KEYS = {"stream": b"s", "hash": b"h", "set": b"e"}
+KEYS = {"stream": b"s", "hash": b"h", "set": b"e", "sorted-set": b"z"}
 # What the client sends before a command that needs it.
 BEFORE = {
     "CLIENT|CACHING": "CLIENT TRACKING ON OPTIN",
@@ -134,6 +134,7 @@ ACCEPTED = {
     "HSETEX": (r"^h FIELDS 1 x x (FNX|FXX|KEEPTTL)$", "options may come after the fields"),
     "LOLWUT": ("", "words that are not VERSION are ignored"),
     "QUIT": ("", "all words are ignored"),
+    "ZSCAN": (r"^\S+ 1 \S+ \S+$", "options are not read if the key is missing"),
     "SSCAN": (r"^\S+ 1 \S+ \S+$", "options are not read if the key is missing"),
     "XNACK": (r"^s g SILENT (FORCE|RETRYCOUNT 1) IDS 1 1-1$", "options may come before IDS"),
     "XPENDING": (

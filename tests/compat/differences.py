@@ -311,6 +311,7 @@ LEFT_OUT = {
     "SRANDMEMBER": _RANDOM,
     "SUNION": _HASH_TABLE,
     "SLOWLOG|GET": "depends on how long commands took",
+    "ZRANDMEMBER": _RANDOM,
     "XIDMPRECORD": "records pairs that are already too old, which a server removes at its next cron",
 }
 

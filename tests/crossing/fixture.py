@@ -30,6 +30,7 @@ DATASET = """
     HPEXPIREAT h 4102444800000 FIELDS 1 g
     SADD e 1 2 x
     SADD d 1 3
+    ZADD z 1 x 2 y
     SET lifted x PX 1000
     XADD q IDMP p i1 * f v
     XADD q IDMP p i2 * f w

@@ -195,6 +195,18 @@ BY_GROUP: dict[str, Pools] = {
         "member": ([b"x", b"y", b"1", b"2", b"3"], SHORT_WORDS),
         "limit": ([b"0", b"1", b"2"], ODD_INTEGERS),
     },
+    "sorted-set": {
+        **dict.fromkeys(("key", "destination", "dst", "src"), ([b"z", b"z", b"z", b"y", b"e", b"no"], [b"", b"str"])),
+        "member": ([b"x", b"y", b"1", b"2", b"3"], SHORT_WORDS),
+        "score": ([b"1", b"2", b"1.5", b"-3"], [b"inf", b"-inf", b"nan", b"x", b"", b"1e400"]),
+        "weight": ([b"1", b"2", b"0.5"], [b"inf", b"x"]),
+        "increment": ([b"1", b"-1", b"0.25"], [b"inf", b"x"]),
+        **dict.fromkeys(
+            ("start", "stop", "min", "max"), ([b"0", b"1", b"-1", b"(2", b"[x", b"+", b"-"], [b"x", b"inf"])
+        ),
+        "timeout": ([b"50000000"], ODD_TIMES),
+        "limit": ([b"0", b"1", b"2"], ODD_INTEGERS),
+    },
 }
 
 # Values of a single command, before those of BY_NAME.

@@ -408,6 +408,8 @@ EFFECTS: dict[str, Effect] = {
     "set-max-intset-entries": Effect(1, 512, replies("SADD s 1 2", "OBJECT ENCODING s")),
     "set-max-listpack-entries": Effect(1, 128, replies("SADD s a b", "OBJECT ENCODING s")),
     "set-max-listpack-value": Effect(3, 64, replies("SADD s long", "OBJECT ENCODING s")),
+    "zset-max-listpack-entries": Effect(1, 128, replies("ZADD s 1 a 2 b", "OBJECT ENCODING s")),
+    "zset-max-listpack-value": Effect(3, 64, replies("ZADD s 1 long", "OBJECT ENCODING s")),
     "save": Effect(b"10 1", b"", save_points),
     "dbfilename": Effect(b"one.rdb", b"other.rdb", files_of_a_log("SAVE")),
     "rdbcompression": Effect(True, False, lambda *given: len(dump(*given))),
