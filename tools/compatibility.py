@@ -225,8 +225,8 @@ BEYOND_ROWS: Final = """\
   `maxmemory` limits the memory of dataset and clients (`used_memory`), without the interpreter, which is some 40 MB.
 - A client's turn is some milliseconds long, and long ranges are made while they are sent. [limits.md](limits.md) has
   every limit, and how long other clients wait for large commands.
-- Values are strings, streams, hashes, sets and sorted sets; `rdb-skip-foreign-types yes` skips keys of other types in an RDB file,
-  and `aof-skip-foreign-commands yes` their commands in a log.
+- Values are strings, streams, hashes, sets and sorted sets; `rdb-skip-foreign-types yes` skips keys of other types in
+  an RDB file, and `aof-skip-foreign-commands yes` their commands in a log.
 - A stock `redis.conf` starts as it is. Directives of parts that Headrace does not have are ignored, and one line of the
   server log names them. One that decides what is kept or who gets in stops the start, and all such lines are listed
   at once: `cluster-enabled`, `loadmodule`, `maxmemory-policy` with a policy that evicts, `preload-file`,

@@ -71,6 +71,9 @@ OWN_VALUES = {
     "HELLO": {"protover": b"3"},
     "WAITAOF": {"numlocal": b"0"},
     "XADD": {"id": b"9-9"},
+    **{key: {"start": b"0", "stop": b"1", "min": b"0", "max": b"1"} for key in ("ZRANGE", "ZRANGESTORE")},
+    **{key: {"min": b"-", "max": b"+"} for key in ("ZRANGEBYLEX", "ZREVRANGEBYLEX", "ZREMRANGEBYLEX", "ZLEXCOUNT")},
+    **{key: {"min": b"0", "max": b"1"} for key in ("ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZREMRANGEBYSCORE", "ZCOUNT")},
     "XAUTOCLAIM": {"start": b"0"},
     "XGROUP|CREATE": {"group": b"new"},
     "XGROUP|CREATECONSUMER": {"consumer": b"new"},
@@ -125,6 +128,18 @@ REFUSED = {
     "XREADGROUP": {r"STREAMS s (s >|> >)$": UNBALANCED},
     "XREDRIVE": {r"TO s\b": "the target is another stream"},
     "XTRIM": {r"(MAXLEN|=) 1 (\w+REF )?LIMIT": "LIMIT needs ~"},
+    **{
+        key: {r"WEIGHTS 1 1": "there are as many weights as keys"}
+        for key in ("ZUNION", "ZUNIONSTORE", "ZINTER", "ZINTERSTORE")
+    },
+    "ZADD": {r"NX.*GT|GT.*NX": "the options exclude each other", r"INCR 1 x 1 x": "INCR takes one member"},
+    **{
+        key: {
+            r"BYLEX": "ends of a range of members begin with a bracket",
+            r"^(?!.*BYSCORE).*LIMIT": "LIMIT needs BYSCORE or BYLEX",
+        }
+        for key in ("ZRANGE", "ZRANGESTORE")
+    },
 }
 
 # Requests that do not follow from the grammar and are accepted, as by Redis: a pattern of the words, and the reason.
