@@ -8,6 +8,7 @@ from typing import Final
 from ..protocol.packing import pack_command
 from ..store.companions.companion import Companion
 from ..store.companions.hash_value import HashValue
+from ..store.companions.list_value import ListValue
 from ..store.companions.set_value import SetValue
 
 # Members of one record.
@@ -23,6 +24,9 @@ def companion_records(key: bytes, value: Companion) -> Iterator[bytes]:
             due_ms = value.due_ms(field)
             if due_ms is not None:
                 yield pack_command((b"HPEXPIREAT", key, b"%d" % due_ms, b"FIELDS", b"1", field))
+        return
+    if isinstance(value, ListValue):
+        yield from _in_records(b"RPUSH", key, list(value), MEMBERS_PER_RECORD)
         return
     assert isinstance(value, SetValue)
     yield from _in_records(b"SADD", key, value.members(), MEMBERS_PER_RECORD)

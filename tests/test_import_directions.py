@@ -32,6 +32,7 @@ ORDER = {
         "keyspace",
         "hashes",
         "sets",
+        "lists",
         "strings",
         "streams",
         "policies",

@@ -13,6 +13,7 @@ from hiredis import Reader
 
 from ...store.companions.companion import Companion
 from ...store.companions.hash_value import HashValue
+from ...store.companions.list_value import ListValue
 from ...store.companions.set_value import SetValue
 from ...store.database import Database, Store
 from ...store.ids import ID_MAX, SEQ_BITS, SEQ_MASK
@@ -64,6 +65,9 @@ def _mix_companion(digest: bytes, value: Companion) -> bytes:
         for field, text in value.items():
             each = _mix(_mix(EMPTY, field), text)
             digest = _add(digest, _add(each, b"!!hexpire!!") if value.due_ms(field) is not None else each)
+    elif isinstance(value, ListValue):
+        for element in value:
+            digest = _mix(digest, element)
     elif isinstance(value, SetValue):
         for member in value.members():
             digest = _add(digest, member)

@@ -15,16 +15,12 @@ from .source import Source
 
 # Names of the types, for error messages.
 FOREIGN_TYPES: Final = {
-    1: "a list",
     3: "a sorted set",
     5: "a sorted set",
     6: "a value of an early module",
     7: "a value of a module",
-    10: "a list",
     12: "a sorted set",
-    14: "a list",
     17: "a sorted set",
-    18: "a list",
     28: "an array",
 }
 
@@ -48,10 +44,6 @@ def skip_value(source: Source, kind: int) -> bool:
 def can_skip(kind: int) -> bool:
     """Whether a value of this type can be skipped."""
     return kind in _SKIPS
-
-
-def _skip_strings(source: Source) -> None:
-    _skip_times(read_length(source), source, skip_string)
 
 
 def _skip_times(count: int, source: Source, *skips: Skip) -> None:
@@ -82,10 +74,6 @@ def _skip_sorted_set(source: Source) -> None:
 
 def _skip_old_sorted_set(source: Source) -> None:
     _skip_times(read_length(source), source, skip_string, _skip_text_score)
-
-
-def _skip_quicklist(source: Source) -> None:
-    _skip_times(read_length(source), source, _skip_length, skip_string)
 
 
 def _skip_module_value(source: Source) -> None:
@@ -136,12 +124,9 @@ _MODULE_FIELDS: Final[dict[int, Skip]] = {
 _ARRAY_ELEMENTS: Final[dict[int, Skip]] = {0: skip_string, 1: _skip_double, 2: _skip_double, 3: skip_string}
 
 _SKIPS: Final[dict[int, Skip]] = {
-    1: _skip_strings,
     3: _skip_old_sorted_set,
     5: _skip_sorted_set,
     7: _skip_module_value,
-    **dict.fromkeys((10, 12, 17), skip_string),
-    14: _skip_strings,
-    18: _skip_quicklist,
+    **dict.fromkeys((12, 17), skip_string),
     28: _skip_array,
 }

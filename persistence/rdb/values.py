@@ -7,6 +7,7 @@ from typing import Final
 
 from ...store.companions.companion import Companion
 from ...store.companions.hash_value import HashValue
+from ...store.companions.list_value import ListValue
 from ...store.companions.set_value import SetValue
 from ...store.image import StreamImage
 from ...store.limits import Limits
@@ -15,6 +16,7 @@ from ..errors import RdbError
 from .foreign import FOREIGN_TYPES
 from .hashes import HASH_TYPES, encode_hash, hash_type, read_hash
 from .lengths import read_string, string_parts
+from .lists import LIST_TYPES, QUICKLIST_2, encode_list, read_list
 from .sets import SET_TYPES, encode_set, read_set, set_type
 from .source import Source
 from .stream import STREAM_TYPES, WITH_RELEASED, encode_stream, read_stream
@@ -23,7 +25,7 @@ from .stream import STREAM_TYPES, WITH_RELEASED, encode_stream, read_stream
 VERSION: Final = 15
 STRING: Final = 0
 # Types of values that can be kept.
-READABLE_TYPES: Final = frozenset((STRING, *STREAM_TYPES, *HASH_TYPES, *SET_TYPES))
+READABLE_TYPES: Final = frozenset((STRING, *STREAM_TYPES, *HASH_TYPES, *LIST_TYPES, *SET_TYPES))
 
 
 # What a file may have of a key.
@@ -36,6 +38,8 @@ def type_of(value: Content) -> int:
         return STRING
     if isinstance(value, HashValue):
         return hash_type(value)
+    if isinstance(value, ListValue):
+        return QUICKLIST_2
     return set_type(value) if isinstance(value, SetValue) else WITH_RELEASED
 
 
@@ -45,6 +49,8 @@ def encode_value(value: Content, *, now_ms: int, compress: bool) -> Iterator[byt
         yield from string_parts(value, compress=compress)
     elif isinstance(value, HashValue):
         yield from encode_hash(value, compress=compress)
+    elif isinstance(value, ListValue):
+        yield from encode_list(value, compress=compress)
     elif isinstance(value, SetValue):
         yield from encode_set(value, compress=compress)
     else:
@@ -60,6 +66,8 @@ def read_value(source: Source, kind: int, limits: Limits, *, now_ms: int) -> Val
         return read_stream(source, kind, limits, now_ms=now_ms)
     if kind in HASH_TYPES:
         return read_hash(source, kind, limits)
+    if kind in LIST_TYPES:
+        return read_list(source, kind, limits)
     if kind in SET_TYPES:
         return read_set(source, kind, limits)
     raise RdbError(type_error(kind))

@@ -6,6 +6,7 @@ from typing import Final
 
 from .companion import Companion
 from .hash_value import HashValue
+from .list_value import ListValue
 from .set_value import SetValue
 
-COMPANIONS: Final[tuple[type[Companion], ...]] = (HashValue, SetValue)
+COMPANIONS: Final[tuple[type[Companion], ...]] = (HashValue, ListValue, SetValue)
