@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...protocol.replies import Reply
+from ...protocol.replies import NULL_ARRAY, Reply
 from ...store.companions.list_value import ListValue
 from ...store.errors import syntax_error
 from ...store.events import LPOP, RPOP
+from ..core.int64 import INT64_MAX
+from ..core.numbers import integer_between
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from .ends import push
 
 SIDES: Final = (b"LEFT", b"RIGHT")
+# Words that say how many elements LMOVEM moves.
+HOW_MANY_WORDS: Final = 3
 
 
 def is_left(token: bytes) -> bool:
@@ -21,6 +25,51 @@ def is_left(token: bytes) -> bool:
     if word not in SIDES:
         raise syntax_error()
     return word == b"LEFT"
+
+
+class MoveRequest:
+    """The arguments of LMOVEM."""
+
+    __slots__ = ("count", "destination", "from_left", "in_bulk", "is_exact", "sides", "source", "to_left")
+
+    def __init__(self, argv: list[bytes], start: int) -> None:
+        """`start` is the index of COUNT or EXACTLY. Raises GenericError."""
+        self.source, self.destination, self.sides = argv[1], argv[2], argv[3:5]
+        self.from_left, self.to_left = is_left(argv[3]), is_left(argv[4])
+        self.count, self.is_exact, self.in_bulk = 1, False, False
+        rest = argv[start:]
+        if not rest:
+            return
+        word = rest[0].upper()
+        if len(rest) != HOW_MANY_WORDS or word not in (b"COUNT", b"EXACTLY"):
+            raise syntax_error()
+        self.count = integer_between(rest[1], 1, INT64_MAX, b"count should be greater than 0")
+        self.is_exact = word == b"EXACTLY"
+        order = rest[2].upper()
+        if order not in (b"OBO", b"BULK"):
+            raise syntax_error()
+        self.in_bulk = order == b"BULK"
+
+
+def move_several(context: Context, request: MoveRequest) -> list[bytes] | None:
+    """Moves elements, logs it and returns them; None if there are none, or too few. Raises WrongType."""
+    value = context.db.find_companion(request.source, ListValue, context.now_ms)
+    if value is None:
+        return None
+    context.db.find_companion(request.destination, ListValue, context.now_ms)
+    if request.is_exact and len(value) < request.count:
+        return None
+    moved = value.pop(request.count, request.from_left)
+    if request.in_bulk and not request.from_left:
+        moved.reverse()
+    pushed = moved[::-1] if request.in_bulk and request.to_left else moved
+    push(context, request.destination, pushed, request.to_left)
+    value.shrink()
+    context.db.settle(request.source, value, LPOP if request.from_left else RPOP)
+    order = b"BULK" if request.in_bulk else b"OBO"
+    words = [b"LMOVEM", request.source, request.destination, *request.sides, b"COUNT", b"%d" % len(moved), order]
+    context.log_words(words, len(moved))
+    return moved
 
 
 def move(context: Context, source: bytes, destination: bytes, from_left: bool, to_left: bool) -> bytes | None:
@@ -139,3 +188,88 @@ def rpoplpush(context: Context, argv: list[bytes]) -> Reply:
     if element is not None:
         context.log_words(argv)
     return element
+
+
+@command(
+    "LMOVEM",
+    arity=-5,
+    flags=Flag.WRITE | Flag.DENYOOM,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RW",
+                "access",
+                "delete",
+            ),
+        ),
+        KeySpec(
+            2,
+            2,
+            1,
+            (
+                "RW",
+                "insert",
+            ),
+        ),
+    ),
+    categories=("list",),
+    group="list",
+    since="8.10.0",
+    summary="Moves several elements from a list to another one, and returns them.",
+    complexity="O(N) in the number of elements moved.",
+    arguments=(
+        Argument("source", "key", key_spec_index=0),
+        Argument("destination", "key", key_spec_index=1),
+        Argument(
+            "wherefrom",
+            "oneof",
+            arguments=(
+                Argument("left", "pure-token", token="LEFT"),
+                Argument("right", "pure-token", token="RIGHT"),
+            ),
+        ),
+        Argument(
+            "whereto",
+            "oneof",
+            arguments=(
+                Argument("left", "pure-token", token="LEFT"),
+                Argument("right", "pure-token", token="RIGHT"),
+            ),
+        ),
+        Argument(
+            "how-many",
+            "block",
+            optional=True,
+            arguments=(
+                Argument(
+                    "selector",
+                    "oneof",
+                    arguments=(
+                        Argument("count", "integer", token="COUNT"),
+                        Argument("exactly", "integer", token="EXACTLY"),
+                    ),
+                ),
+                Argument(
+                    "ordering",
+                    "oneof",
+                    arguments=(
+                        Argument("obo", "pure-token", token="OBO"),
+                        Argument("bulk", "pure-token", token="BULK"),
+                    ),
+                ),
+            ),
+        ),
+    ),
+)
+def lmovem(context: Context, argv: list[bytes]) -> Reply:
+    """LMOVEM source destination LEFT | RIGHT LEFT | RIGHT [COUNT | EXACTLY count OBO | BULK]
+
+    Returns the elements in the order in which they are in the destination; null if there are none, or too few for
+    EXACTLY. Raises WrongType, GenericError. Source: Redis 8.10.
+    """
+    request = MoveRequest(argv, 5)
+    moved = move_several(context, request)
+    return NULL_ARRAY if moved is None else moved

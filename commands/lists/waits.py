@@ -13,7 +13,7 @@ from ..core.numbers import parse_float
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from .ends import pop
-from .moves import is_left, move
+from .moves import MoveRequest, is_left, move, move_several
 from .several_keys import PopRequest, pop_first
 
 
@@ -273,3 +273,91 @@ def brpoplpush(context: Context, argv: list[bytes]) -> Reply:
         return _wait(context, [argv[1]], argv, timeout_ms)
     context.log(b"RPOPLPUSH", argv[1], argv[2])
     return element
+
+
+@command(
+    "BLMOVEM",
+    arity=-6,
+    flags=Flag.WRITE | Flag.DENYOOM | Flag.BLOCKING,
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            (
+                "RW",
+                "access",
+                "delete",
+            ),
+        ),
+        KeySpec(
+            2,
+            2,
+            1,
+            (
+                "RW",
+                "insert",
+            ),
+        ),
+    ),
+    categories=("list",),
+    group="list",
+    since="8.10.0",
+    summary="Moves several elements from a list to another one, and waits if there are too few.",
+    complexity="O(N) in the number of elements moved.",
+    arguments=(
+        Argument("source", "key", key_spec_index=0),
+        Argument("destination", "key", key_spec_index=1),
+        Argument(
+            "wherefrom",
+            "oneof",
+            arguments=(
+                Argument("left", "pure-token", token="LEFT"),
+                Argument("right", "pure-token", token="RIGHT"),
+            ),
+        ),
+        Argument(
+            "whereto",
+            "oneof",
+            arguments=(
+                Argument("left", "pure-token", token="LEFT"),
+                Argument("right", "pure-token", token="RIGHT"),
+            ),
+        ),
+        Argument("timeout", "double"),
+        Argument(
+            "how-many",
+            "block",
+            optional=True,
+            arguments=(
+                Argument(
+                    "selector",
+                    "oneof",
+                    arguments=(
+                        Argument("count", "integer", token="COUNT"),
+                        Argument("exactly", "integer", token="EXACTLY"),
+                    ),
+                ),
+                Argument(
+                    "ordering",
+                    "oneof",
+                    arguments=(
+                        Argument("obo", "pure-token", token="OBO"),
+                        Argument("bulk", "pure-token", token="BULK"),
+                    ),
+                ),
+            ),
+        ),
+    ),
+)
+def blmovem(context: Context, argv: list[bytes]) -> Reply:
+    """BLMOVEM source destination LEFT | RIGHT LEFT | RIGHT timeout [COUNT | EXACTLY count OBO | BULK]
+
+    Returns the elements, null after the time. Raises WrongType, GenericError. Source: Redis 8.10.
+    """
+    is_left(argv[3])
+    is_left(argv[4])
+    timeout_ms = timeout_in_seconds(argv[5], context.now_ms)
+    request = MoveRequest(argv, 6)
+    moved = move_several(context, request)
+    return _wait(context, [request.source], argv, timeout_ms) if moved is None else moved

@@ -20,7 +20,7 @@ SLOT_SIZE: Final = 8
 class ListValue(Companion):
     """Elements in an order. Both ends are near; others are reached node by node."""
 
-    __slots__ = ("_count", "_is_packed", "_nodes", "_text_size")
+    __slots__ = ("_count", "_fill", "_is_packed", "_nodes", "_text_size")
 
     type_name: ClassVar[bytes] = b"list"
     type_number: ClassVar[int] = 1
@@ -32,6 +32,8 @@ class ListValue(Companion):
         self._text_size = 0
         # Whether Redis keeps the list as one listpack. Then there is one node at most.
         self._is_packed = True
+        # `list-max-listpack-size` as it was when the list became a quicklist.
+        self._fill = limits.list_node_max
 
     def __len__(self) -> int:
         """Number of elements."""
@@ -66,7 +68,7 @@ class ListValue(Companion):
         if self._nodes:
             size = self._nodes[0].size
         if quicklist.exceeds(fill, size + sum(map(len, elements)), self._count + len(elements)):
-            self._is_packed = False
+            self._is_packed, self._fill = False, fill
 
     def shrink(self) -> None:
         """Choose the encoding after elements were removed: a quicklist becomes a listpack at half of its limit."""
@@ -99,7 +101,7 @@ class ListValue(Companion):
     def append_element(self, element: bytes) -> None:
         """Add an element that was loaded by itself. The list becomes a quicklist: see `settle_encoding`."""
         self._is_packed = False
-        quicklist.push_right(self._nodes, self.limits.list_node_max, element)
+        quicklist.push_right(self._nodes, self._fill, element)
         self._note_new([element])
 
     # -- changes ---------------------------------------------------------------------------------
@@ -115,7 +117,7 @@ class ListValue(Companion):
     def push_left(self, elements: list[bytes]) -> None:
         """Add elements before the first one, one after the other."""
         self.make_room(elements)
-        nodes, fill = self._nodes, self.limits.list_node_max
+        nodes, fill = self._nodes, self._fill
         if self._is_packed:
             if not nodes:
                 nodes.append(Node([]))
@@ -129,7 +131,7 @@ class ListValue(Companion):
     def push_right(self, elements: list[bytes]) -> None:
         """Add elements after the last one."""
         self.make_room(elements)
-        nodes, fill = self._nodes, self.limits.list_node_max
+        nodes, fill = self._nodes, self._fill
         if self._is_packed:
             if not nodes:
                 nodes.append(Node([]))
@@ -208,7 +210,7 @@ class ListValue(Companion):
         if self._is_packed:
             self._nodes[at].replace(index, element)
         else:
-            quicklist.replace(self._nodes, self.limits.list_node_max, at, index, element)
+            quicklist.replace(self._nodes, self._fill, at, index, element)
         self._text_size += text_size(element) - text_size(old)
 
     def insert(self, pivot: bytes, element: bytes, after: bool) -> bool:
@@ -219,7 +221,7 @@ class ListValue(Companion):
                 if self._is_packed:
                     node.insert(index + 1 if after else index, element)
                 else:
-                    quicklist.insert(self._nodes, self.limits.list_node_max, at, index, element, after)
+                    quicklist.insert(self._nodes, self._fill, at, index, element, after)
                 self._note_new([element])
                 return True
         return False
@@ -261,7 +263,8 @@ class ListValue(Companion):
         twin = ListValue(self.limits)
         for node in self._nodes:
             twin._nodes.append(node.copy())
-        twin._count, twin._text_size, twin._is_packed = self._count, self._text_size, self._is_packed
+        twin._count, twin._text_size = self._count, self._text_size
+        twin._is_packed, twin._fill = self._is_packed, self._fill
         return twin
 
     def heaps(self) -> list[Any]:
