@@ -12,6 +12,10 @@ from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 
 
+def _out_of_range() -> GenericError:
+    return GenericError(b"value is out of range, value must between -9223372036854775807 and 9223372036854775807")
+
+
 @command(
     "LINDEX",
     arity=3,
@@ -172,7 +176,9 @@ def linsert(context: Context, argv: list[bytes]) -> Reply:
 def lrem(context: Context, argv: list[bytes]) -> Reply:
     """LREM key count element. Removes up to count elements from the left, from the right if it is negative, all if it
     is 0. Returns how many were removed. Raises WrongType, GenericError. Source: Redis 1.0."""
-    count = integer_between(argv[2], -INT64_MAX, INT64_MAX, None)
+    count = integer(argv[2])
+    if count == INT64_MIN:
+        raise _out_of_range()
     value = context.db.find_companion(argv[1], ListValue, context.now_ms)
     if value is None:
         return 0
@@ -207,9 +213,7 @@ def _parse_search(argv: list[bytes]) -> _Search:
         if word == b"RANK":
             search.rank = integer(number)
             if search.rank == INT64_MIN:
-                raise GenericError(
-                    b"value is out of range, value must between -9223372036854775807 and 9223372036854775807"
-                )
+                raise _out_of_range()
             if not search.rank:
                 raise GenericError(
                     b"RANK can't be zero: use 1 to start from the first match, 2 from the second ... "

@@ -63,13 +63,19 @@ def move_several(context: Context, request: MoveRequest) -> list[bytes] | None:
     if request.in_bulk and not request.from_left:
         moved.reverse()
     pushed = moved[::-1] if request.in_bulk and request.to_left else moved
-    push(context, request.destination, pushed, request.to_left)
-    value.shrink()
-    context.db.settle(request.source, value, LPOP if request.from_left else RPOP)
+    popped = LPOP if request.from_left else RPOP
+    if request.source == request.destination:
+        context.db.announce(popped, request.source)
+        push(context, request.destination, pushed, request.to_left)
+        value.shrink()
+    else:
+        value.shrink()
+        context.db.settle(request.source, value, popped)
+        push(context, request.destination, pushed, request.to_left)
     order = b"BULK" if request.in_bulk else b"OBO"
     words = [b"LMOVEM", request.source, request.destination, *request.sides, b"COUNT", b"%d" % len(moved), order]
     context.log_words(words, len(moved))
-    return moved
+    return pushed[::-1] if request.to_left else pushed
 
 
 def move(context: Context, source: bytes, destination: bytes, from_left: bool, to_left: bool) -> bytes | None:
