@@ -30,14 +30,14 @@ def is_left(token: bytes) -> bool:
 class MoveRequest:
     """The arguments of LMOVEM."""
 
-    __slots__ = ("count", "destination", "from_left", "in_bulk", "is_exact", "sides", "source", "to_left")
+    __slots__ = ("count", "destination", "from_left", "how_many", "in_bulk", "is_exact", "sides", "source", "to_left")
 
     def __init__(self, argv: list[bytes], start: int) -> None:
         """`start` is the index of COUNT or EXACTLY. Raises GenericError."""
         self.source, self.destination, self.sides = argv[1], argv[2], argv[3:5]
         self.from_left, self.to_left = is_left(argv[3]), is_left(argv[4])
         self.count, self.is_exact, self.in_bulk = 1, False, False
-        rest = argv[start:]
+        self.how_many = rest = argv[start:]
         if not rest:
             return
         word = rest[0].upper()
@@ -69,11 +69,10 @@ def move_several(context: Context, request: MoveRequest) -> list[bytes] | None:
         push(context, request.destination, pushed, request.to_left)
         value.shrink()
     else:
+        push(context, request.destination, pushed, request.to_left)
         value.shrink()
         context.db.settle(request.source, value, popped)
-        push(context, request.destination, pushed, request.to_left)
-    order = b"BULK" if request.in_bulk else b"OBO"
-    words = [b"LMOVEM", request.source, request.destination, *request.sides, b"COUNT", b"%d" % len(moved), order]
+    words = [b"LMOVEM", request.source, request.destination, *request.sides, *request.how_many]
     context.log_words(words, len(moved))
     return pushed[::-1] if request.to_left else pushed
 
