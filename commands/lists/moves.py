@@ -30,14 +30,14 @@ def is_left(token: bytes) -> bool:
 class MoveRequest:
     """The arguments of LMOVEM."""
 
-    __slots__ = ("count", "destination", "from_left", "how_many", "in_bulk", "is_exact", "sides", "source", "to_left")
+    __slots__ = ("count", "destination", "from_left", "in_bulk", "is_exact", "sides", "source", "to_left")
 
     def __init__(self, argv: list[bytes], start: int) -> None:
         """`start` is the index of COUNT or EXACTLY. Raises GenericError."""
         self.source, self.destination, self.sides = argv[1], argv[2], argv[3:5]
         self.from_left, self.to_left = is_left(argv[3]), is_left(argv[4])
         self.count, self.is_exact, self.in_bulk = 1, False, False
-        self.how_many = rest = argv[start:]
+        rest = argv[start:]
         if not rest:
             return
         word = rest[0].upper()
@@ -52,7 +52,7 @@ class MoveRequest:
 
 
 def move_several(context: Context, request: MoveRequest) -> list[bytes] | None:
-    """Moves elements, logs it and returns them; None if there are none, or too few. Raises WrongType."""
+    """Moves elements and returns them; None if there are none, or too few. Nothing is logged. Raises WrongType."""
     value = context.db.find_companion(request.source, ListValue, context.now_ms)
     if value is None:
         return None
@@ -72,8 +72,6 @@ def move_several(context: Context, request: MoveRequest) -> list[bytes] | None:
         push(context, request.destination, pushed, request.to_left)
         value.shrink()
         context.db.settle(request.source, value, popped)
-    words = [b"LMOVEM", request.source, request.destination, *request.sides, *request.how_many]
-    context.log_words(words, len(moved))
     return pushed[::-1] if request.to_left else pushed
 
 
@@ -277,4 +275,7 @@ def lmovem(context: Context, argv: list[bytes]) -> Reply:
     """
     request = MoveRequest(argv, 5)
     moved = move_several(context, request)
-    return NULL_ARRAY if moved is None else moved
+    if moved is None:
+        return NULL_ARRAY
+    context.log_words(argv, len(moved))
+    return moved

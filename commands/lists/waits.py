@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from ...protocol.replies import NULL_ARRAY, Reply
 from ...store.companions.list_value import ListValue
@@ -15,6 +16,9 @@ from ..execution.context import Context
 from .ends import pop
 from .moves import MoveRequest, is_left, move, move_several
 from .several_keys import PopRequest, pop_first
+
+# Words of BLMOVEM that moves one element.
+BLMOVEM_WORDS: Final = 6
 
 
 def timeout_in_seconds(token: bytes, now_ms: int) -> int:
@@ -32,9 +36,12 @@ def timeout_in_seconds(token: bytes, now_ms: int) -> int:
     return timeout_ms
 
 
-def _wait(context: Context, keys: list[bytes], argv: list[bytes], timeout_ms: int) -> Reply:
+def _wait(
+    context: Context, keys: list[bytes], argv: list[bytes], timeout_ms: int, at_once: Reply = NULL_ARRAY
+) -> Reply:
+    """Waits; the reply is `at_once` in a transaction or a script."""
     if not context.may_block:
-        return NULL_ARRAY
+        return at_once
     return Blocked(keys, argv, timeout_ms or None, waits_for=ListValue)
 
 
@@ -221,7 +228,7 @@ def blmove(context: Context, argv: list[bytes]) -> Reply:
     timeout_ms = timeout_in_seconds(argv[5], context.now_ms)
     element = move(context, argv[1], argv[2], from_left, to_left)
     if element is None:
-        return _wait(context, [argv[1]], argv, timeout_ms)
+        return _wait(context, [argv[1]], argv, timeout_ms, None)
     context.log(b"LMOVE", argv[1], argv[2], argv[3], argv[4])
     return element
 
@@ -270,7 +277,7 @@ def brpoplpush(context: Context, argv: list[bytes]) -> Reply:
     timeout_ms = timeout_in_seconds(argv[3], context.now_ms)
     element = move(context, argv[1], argv[2], False, True)
     if element is None:
-        return _wait(context, [argv[1]], argv, timeout_ms)
+        return _wait(context, [argv[1]], argv, timeout_ms, None)
     context.log(b"RPOPLPUSH", argv[1], argv[2])
     return element
 
@@ -360,4 +367,8 @@ def blmovem(context: Context, argv: list[bytes]) -> Reply:
     timeout_ms = timeout_in_seconds(argv[5], context.now_ms)
     request = MoveRequest(argv, 6)
     moved = move_several(context, request)
-    return _wait(context, [request.source], argv, timeout_ms) if moved is None else moved
+    if moved is None:
+        return _wait(context, [request.source], argv, timeout_ms)
+    order = argv[len(argv) - 1].upper() if len(argv) > BLMOVEM_WORDS else b"BULK"
+    context.log_words([b"LMOVEM", *argv[1:5], b"EXACTLY", b"%d" % len(moved), order], len(moved))
+    return moved
