@@ -9,6 +9,7 @@ from ..protocol.packing import pack_command
 from ..protocol.scalars import double_text
 from ..store.companions.companion import Companion
 from ..store.companions.hash_value import HashValue
+from ..store.companions.list_value import ListValue
 from ..store.companions.set_value import SetValue
 from ..store.companions.sorted_set_value import SortedSetValue
 
@@ -29,6 +30,9 @@ def companion_records(key: bytes, value: Companion) -> Iterator[bytes]:
     if isinstance(value, SortedSetValue):
         words = [word for member, score in value.items() for word in (double_text(score), member)]
         yield from _in_records(b"ZADD", key, words, 2 * MEMBERS_PER_RECORD)
+        return
+    if isinstance(value, ListValue):
+        yield from _in_records(b"RPUSH", key, list(value), MEMBERS_PER_RECORD)
         return
     assert isinstance(value, SetValue)
     yield from _in_records(b"SADD", key, value.members(), MEMBERS_PER_RECORD)

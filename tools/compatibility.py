@@ -109,7 +109,6 @@ COMMANDS_OF_REDIS: Final = {
 
 # Groups without any command in Headrace, with the reason.
 OUT_OF_SCOPE: Final = {
-    "list": "Headrace is about streams; queues are consumer groups here.",
     "array": "Headrace is about streams.",
     "bitmap": "Strings are values, counters and locks here; bit operations on them are out of scope.",
     "hyperloglog": "Headrace is about streams.",
@@ -126,8 +125,8 @@ ABSENT: Final = {
     "fcall_ro": _FUNCTIONS,
     "function": _FUNCTIONS,
     "himport": "It is an import in bulk of hashes with the same fields: HSET takes all fields of a hash at once.",
-    "sort": "There are no lists and no sorted sets.",
-    "sort_ro": "There are no lists and no sorted sets.",
+    "sort": "There are no sorted sets, and clients sort lists and sets.",
+    "sort_ro": "There are no sorted sets, and clients sort lists and sets.",
     "migrate": "A client can copy keys to another server with DUMP and RESTORE.",
     "restore-asking": "There is no cluster.",
     "trimslots": "There is no cluster.",
@@ -225,8 +224,8 @@ BEYOND_ROWS: Final = """\
   `maxmemory` limits the memory of dataset and clients (`used_memory`), without the interpreter, which is some 40 MB.
 - A client's turn is some milliseconds long, and long ranges are made while they are sent. [limits.md](limits.md) has
   every limit, and how long other clients wait for large commands.
-- Values are strings, streams, hashes, sets and sorted sets; `rdb-skip-foreign-types yes` skips keys of other types in
-  an RDB file, and `aof-skip-foreign-commands yes` their commands in a log.
+- Values are strings, streams, hashes, lists, sets and sorted sets; `rdb-skip-foreign-types yes` skips keys of other
+  types in an RDB file, and `aof-skip-foreign-commands yes` their commands in a log.
 - A stock `redis.conf` starts as it is. Directives of parts that Headrace does not have are ignored, and one line of the
   server log names them. One that decides what is kept or who gets in stops the start, and all such lines are listed
   at once: `cluster-enabled`, `loadmodule`, `maxmemory-policy` with a policy that evicts, `preload-file`,

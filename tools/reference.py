@@ -16,6 +16,7 @@ GROUPS: Final = {
     "generic": "Keys",
     "string": "Strings",
     "hash": "Hashes",
+    "list": "Lists",
     "set": "Sets",
     "sorted-set": "Sorted sets",
     "pubsub": "Pub/sub",

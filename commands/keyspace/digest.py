@@ -14,6 +14,7 @@ from hiredis import Reader
 from ...protocol.scalars import shortest_text
 from ...store.companions.companion import Companion
 from ...store.companions.hash_value import HashValue
+from ...store.companions.list_value import ListValue
 from ...store.companions.set_value import SetValue
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.database import Database, Store
@@ -69,6 +70,9 @@ def _mix_companion(digest: bytes, value: Companion) -> bytes:
     elif isinstance(value, SortedSetValue):
         for member, score in value.items():
             digest = _add(digest, _mix(_mix(EMPTY, member), shortest_text(score)))
+    elif isinstance(value, ListValue):
+        for element in value:
+            digest = _mix(digest, element)
     elif isinstance(value, SetValue):
         for member in value.members():
             digest = _add(digest, member)

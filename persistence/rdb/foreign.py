@@ -15,12 +15,8 @@ from .source import Source
 
 # Names of the types, for error messages.
 FOREIGN_TYPES: Final = {
-    1: "a list",
     6: "a value of an early module",
     7: "a value of a module",
-    10: "a list",
-    14: "a list",
-    18: "a list",
     28: "an array",
 }
 
@@ -43,10 +39,6 @@ def can_skip(kind: int) -> bool:
     return kind in _SKIPS
 
 
-def _skip_strings(source: Source) -> None:
-    _skip_times(read_length(source), source, skip_string)
-
-
 def _skip_times(count: int, source: Source, *skips: Skip) -> None:
     """Skip `count` groups of these kinds. Each takes at least a byte, so with a wrong count the data ends first."""
     while count:
@@ -61,10 +53,6 @@ def _skip_double(source: Source) -> None:
 
 def _skip_length(source: Source) -> None:
     read_length(source)
-
-
-def _skip_quicklist(source: Source) -> None:
-    _skip_times(read_length(source), source, _skip_length, skip_string)
 
 
 def _skip_module_value(source: Source) -> None:
@@ -115,10 +103,6 @@ _MODULE_FIELDS: Final[dict[int, Skip]] = {
 _ARRAY_ELEMENTS: Final[dict[int, Skip]] = {0: skip_string, 1: _skip_double, 2: _skip_double, 3: skip_string}
 
 _SKIPS: Final[dict[int, Skip]] = {
-    1: _skip_strings,
     7: _skip_module_value,
-    **dict.fromkeys((10,), skip_string),
-    14: _skip_strings,
-    18: _skip_quicklist,
     28: _skip_array,
 }

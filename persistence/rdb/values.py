@@ -7,6 +7,7 @@ from typing import Final
 
 from ...store.companions.companion import Companion
 from ...store.companions.hash_value import HashValue
+from ...store.companions.list_value import ListValue
 from ...store.companions.set_value import SetValue
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.image import StreamImage
@@ -16,6 +17,7 @@ from ..errors import RdbError
 from .foreign import FOREIGN_TYPES
 from .hashes import HASH_TYPES, encode_hash, hash_type, read_hash
 from .lengths import read_string, string_parts
+from .lists import LIST_TYPES, QUICKLIST_2, encode_list, read_list
 from .sets import SET_TYPES, encode_set, read_set, set_type
 from .sorted_sets import SORTED_SET_TYPES, encode_sorted_set, read_sorted_set, sorted_set_type
 from .source import Source
@@ -25,7 +27,7 @@ from .stream import STREAM_TYPES, WITH_RELEASED, encode_stream, read_stream
 VERSION: Final = 15
 STRING: Final = 0
 # Types of values that can be kept.
-READABLE_TYPES: Final = frozenset((STRING, *STREAM_TYPES, *HASH_TYPES, *SET_TYPES, *SORTED_SET_TYPES))
+READABLE_TYPES: Final = frozenset((STRING, *STREAM_TYPES, *HASH_TYPES, *LIST_TYPES, *SET_TYPES, *SORTED_SET_TYPES))
 
 
 # What a file may have of a key.
@@ -40,6 +42,8 @@ def type_of(value: Content) -> int:
         return hash_type(value)
     if isinstance(value, SortedSetValue):
         return sorted_set_type(value)
+    if isinstance(value, ListValue):
+        return QUICKLIST_2
     return set_type(value) if isinstance(value, SetValue) else WITH_RELEASED
 
 
@@ -51,6 +55,8 @@ def encode_value(value: Content, *, now_ms: int, compress: bool) -> Iterator[byt
         yield from encode_hash(value, compress=compress)
     elif isinstance(value, SortedSetValue):
         yield from encode_sorted_set(value, compress=compress)
+    elif isinstance(value, ListValue):
+        yield from encode_list(value, compress=compress)
     elif isinstance(value, SetValue):
         yield from encode_set(value, compress=compress)
     else:
@@ -68,6 +74,8 @@ def read_value(source: Source, kind: int, limits: Limits, *, now_ms: int) -> Val
         return read_hash(source, kind, limits)
     if kind in SORTED_SET_TYPES:
         return read_sorted_set(source, kind, limits)
+    if kind in LIST_TYPES:
+        return read_list(source, kind, limits)
     if kind in SET_TYPES:
         return read_set(source, kind, limits)
     raise RdbError(type_error(kind))

@@ -207,6 +207,7 @@ STREAMS = (
 COMPANIONS = (
     _row("hash-max-listpack-entries", COUNT, 512, "hash-max-ziplist-entries"),
     _row("hash-max-listpack-value", SIZE, 64, "hash-max-ziplist-value"),
+    _row("list-max-listpack-size", INT_32, -2, "list-max-ziplist-size"),
     _row("set-max-intset-entries", COUNT, 512),
     _row("set-max-listpack-entries", COUNT, 128),
     _row("set-max-listpack-value", COUNT, 64),
@@ -393,7 +394,6 @@ ACCEPTED_ONLY = (
     _echoed("lfu-decay-time", COUNT_32, 1),
     _echoed("lfu-log-factor", COUNT_32, 10),
     _echoed("list-compress-depth", COUNT_32, 0),
-    _echoed("list-max-listpack-size", INT_32, -2, "list-max-ziplist-size"),
     _echoed("lookahead", POSITIVE_32, 16),
     _echoed("max-new-connections-per-cycle", Integer(1, 1000), 10),
     _echoed("maxmemory-eviction-tenacity", Integer(0, 100), 10),

@@ -48,6 +48,7 @@ class LiveSettings:
             self._limit_companions,
             "hash-max-listpack-entries",
             "hash-max-listpack-value",
+            "list-max-listpack-size",
             "set-max-intset-entries",
             "set-max-listpack-entries",
             "set-max-listpack-value",
@@ -90,6 +91,7 @@ class LiveSettings:
         config, limits = self._config, self._context.limits
         limits.hash_entries_max = config.hash_max_listpack_entries
         limits.hash_value_max = config.hash_max_listpack_value
+        limits.list_node_max = config.list_max_listpack_size
         limits.set_integers_max = config.set_max_intset_entries
         limits.set_entries_max = config.set_max_listpack_entries
         limits.set_value_max = config.set_max_listpack_value

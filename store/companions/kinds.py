@@ -6,7 +6,8 @@ from typing import Final
 
 from .companion import Companion
 from .hash_value import HashValue
+from .list_value import ListValue
 from .set_value import SetValue
 from .sorted_set_value import SortedSetValue
 
-COMPANIONS: Final[tuple[type[Companion], ...]] = (HashValue, SetValue, SortedSetValue)
+COMPANIONS: Final[tuple[type[Companion], ...]] = (HashValue, ListValue, SetValue, SortedSetValue)

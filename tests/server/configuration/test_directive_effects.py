@@ -405,6 +405,7 @@ EFFECTS: dict[str, Effect] = {
     "stream-idmp-maxsize": Effect(1, 100, second_add("XADD s IDMP p j * f v")),
     "hash-max-listpack-entries": Effect(1, 512, replies("HSET h f v g v", "OBJECT ENCODING h")),
     "hash-max-listpack-value": Effect(3, 64, replies("HSET h f long", "OBJECT ENCODING h")),
+    "list-max-listpack-size": Effect(1, -2, replies("RPUSH l 1 2", "OBJECT ENCODING l")),
     "set-max-intset-entries": Effect(1, 512, replies("SADD s 1 2", "OBJECT ENCODING s")),
     "set-max-listpack-entries": Effect(1, 128, replies("SADD s a b", "OBJECT ENCODING s")),
     "set-max-listpack-value": Effect(3, 64, replies("SADD s long", "OBJECT ENCODING s")),

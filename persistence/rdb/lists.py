@@ -1,0 +1,66 @@
+"""Lists: elements one by one, a ziplist, or nodes.
+
+`nodes: <count>`, then for each node its kind, 1 for one large element or 2 for a listpack, and a string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ...store.companions.list_value import ListValue
+from ...store.limits import Limits
+from ..errors import EmptyValue, RdbError
+from .lengths import encode_length, encode_string, read_length, read_string
+from .listpack import encode_texts, pack, unpack_texts
+from .source import Source
+from .ziplist import unpack_ziplist
+
+LIST: Final = 1
+LIST_ZIPLIST: Final = 10
+QUICKLIST: Final = 14
+QUICKLIST_2: Final = 18
+LIST_TYPES: Final = (LIST, LIST_ZIPLIST, QUICKLIST, QUICKLIST_2)
+
+_PLAIN: Final = 1
+_PACKED: Final = 2
+
+
+def encode_list(value: ListValue, *, compress: bool) -> Iterator[bytes]:
+    """Yield a list without its type."""
+    nodes = value.nodes()
+    yield encode_length(len(nodes))
+    for node in nodes:
+        elements = node.elements
+        data = elements[0] if node.is_plain else pack([encode_texts(elements)], len(elements))
+        kind = encode_length(_PLAIN if node.is_plain else _PACKED)
+        yield kind + encode_string(data, compress=compress)
+
+
+def read_list(source: Source, kind: int, limits: Limits) -> ListValue:
+    """The list of type `kind`. Raises RdbError."""
+    value = ListValue(limits)
+    if kind == LIST_ZIPLIST:
+        value.append_node(unpack_ziplist(read_string(source)), False)
+    else:
+        left = read_length(source)
+        while left:
+            _read_part(value, source, kind)
+            left -= 1
+    if not len(value):
+        raise EmptyValue
+    value.settle_encoding()
+    return value
+
+
+def _read_part(value: ListValue, source: Source, kind: int) -> None:
+    if kind == LIST:
+        value.append_element(read_string(source))
+    elif kind == QUICKLIST:
+        value.append_node(unpack_ziplist(read_string(source)), False)
+    else:
+        container = read_length(source)
+        if container not in (_PLAIN, _PACKED):
+            raise RdbError("Quicklist integrity check failed.")
+        data = read_string(source)
+        value.append_node([data] if container == _PLAIN else unpack_texts(data), container == _PLAIN)

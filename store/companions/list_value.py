@@ -1,0 +1,282 @@
+"""Lists."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from ..limits import Limits
+from ..object_sizes import text_size
+from . import quicklist
+from .companion import Companion
+from .quicklist import Node
+
+# Bytes of a node without its elements, and of an element in a node.
+NODE_SIZE: Final = 150
+SLOT_SIZE: Final = 8
+
+
+class ListValue(Companion):
+    """Elements in an order. Both ends are near; others are reached node by node."""
+
+    __slots__ = ("_count", "_fill", "_is_packed", "_nodes", "_text_size")
+
+    type_name: ClassVar[bytes] = b"list"
+    type_number: ClassVar[int] = 1
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._nodes: deque[Node] = deque()
+        self._count = 0
+        self._text_size = 0
+        # Whether Redis keeps the list as one listpack. Then there is one node at most.
+        self._is_packed = True
+        # `list-max-listpack-size` as it was when the list became a quicklist.
+        self._fill = limits.list_node_max
+
+    def __len__(self) -> int:
+        """Number of elements."""
+        return self._count
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The elements from left to right. They must not change meanwhile."""
+        for node in self._nodes:
+            yield from node.elements
+
+    def nodes(self) -> list[Node]:
+        """The nodes as Redis would have them."""
+        return list(self._nodes)
+
+    @property
+    def encoding(self) -> bytes:
+        """`listpack` or `quicklist`."""
+        return b"listpack" if self._is_packed else b"quicklist"
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the list."""
+        return self._text_size + self._count * SLOT_SIZE + len(self._nodes) * NODE_SIZE
+
+    # -- encodings -------------------------------------------------------------------------------
+
+    def make_room(self, elements: list[bytes]) -> None:
+        """Choose the encoding before these elements are added."""
+        if not self._is_packed:
+            return
+        size, fill = quicklist.EMPTY_SIZE, self.limits.list_node_max
+        if self._nodes:
+            size = self._nodes[0].size
+        if quicklist.exceeds(fill, size + sum(map(len, elements)), self._count + len(elements)):
+            self._is_packed, self._fill = False, fill
+
+    def shrink(self) -> None:
+        """Choose the encoding after elements were removed: a quicklist becomes a listpack at half of its limit."""
+        self._pack(2)
+
+    def settle_encoding(self) -> None:
+        """Choose the encoding of a list that was loaded."""
+        if self._is_packed:
+            self.make_room([])
+        else:
+            self._pack(1)
+
+    def _pack(self, part: int) -> None:
+        if self._is_packed or len(self._nodes) != 1 or self._nodes[0].is_plain:
+            return
+        fill, node = self.limits.list_node_max, self._nodes[0]
+        if fill < 0:
+            fits = node.size <= quicklist.SIZES[min(-fill, len(quicklist.SIZES)) - 1] // part
+        else:
+            fits = self._count <= max(fill, 1) // part
+        self._is_packed = fits
+
+    def append_node(self, elements: list[bytes], is_plain: bool) -> None:
+        """Add a node that was loaded, as it is. The list becomes a quicklist: see `settle_encoding`."""
+        self._is_packed = False
+        if elements:
+            self._nodes.append(Node(elements, is_plain))
+            self._note_new(elements)
+
+    def append_element(self, element: bytes) -> None:
+        """Add an element that was loaded by itself. The list becomes a quicklist: see `settle_encoding`."""
+        self._is_packed = False
+        quicklist.push_right(self._nodes, self._fill, element)
+        self._note_new([element])
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def _note_new(self, elements: list[bytes]) -> None:
+        self._count += len(elements)
+        self._text_size += sum(map(text_size, elements))
+
+    def _note_removed(self, elements: list[bytes]) -> None:
+        self._count -= len(elements)
+        self._text_size -= sum(map(text_size, elements))
+
+    def push_left(self, elements: list[bytes]) -> None:
+        """Add elements before the first one, one after the other."""
+        self.make_room(elements)
+        nodes, fill = self._nodes, self._fill
+        if self._is_packed:
+            if not nodes:
+                nodes.append(Node([]))
+            for element in elements:
+                nodes[0].insert(0, element)
+        else:
+            for element in elements:
+                quicklist.push_left(nodes, fill, element)
+        self._note_new(elements)
+
+    def push_right(self, elements: list[bytes]) -> None:
+        """Add elements after the last one."""
+        self.make_room(elements)
+        nodes, fill = self._nodes, self._fill
+        if self._is_packed:
+            if not nodes:
+                nodes.append(Node([]))
+            node = nodes[0]
+            node.elements += elements
+            node.size += sum(map(quicklist.entry_size, elements))
+        else:
+            for element in elements:
+                quicklist.push_right(nodes, fill, element)
+        self._note_new(elements)
+
+    def pop(self, count: int, at_left: bool) -> list[bytes]:
+        """Remove up to so many elements at an end, and return them as they were popped."""
+        count = min(count, self._count)
+        start = 0 if at_left else self._count - count
+        popped = self.remove_range(start, count)
+        return popped if at_left else popped[::-1]
+
+    def remove_range(self, start: int, count: int) -> list[bytes]:
+        """Remove so many elements, which are there, and return them. The encoding stays: see `shrink`."""
+        if not count:
+            return []
+        removed: list[bytes] = []
+        at, index = self._find(start)
+        nodes = self._nodes
+        while len(removed) < count:
+            node = nodes[at]
+            end = min(index + count - len(removed), len(node.elements))
+            taken = node.elements[index:end]
+            removed += taken
+            if len(taken) == len(node.elements):
+                del nodes[at]
+            else:
+                del node.elements[index:end]
+                node.size -= sum(map(quicklist.entry_size, taken))
+                at += 1
+            index = 0
+        self._note_removed(removed)
+        return removed
+
+    def _find(self, place: int) -> tuple[int, int]:
+        """The index of the node that has the element at this place, and its index in the node."""
+        nodes = self._nodes
+        if place < self._count - place:
+            for at, node in enumerate(nodes):
+                if place < len(node.elements):
+                    return at, place
+                place -= len(node.elements)
+        before = self._count
+        for at in range(len(nodes) - 1, -1, -1):
+            before -= len(nodes[at].elements)
+            if place >= before:
+                return at, place - before
+        raise AssertionError
+
+    def at(self, place: int) -> bytes:
+        """The element at this place, which is there."""
+        at, index = self._find(place)
+        return self._nodes[at].elements[index]
+
+    def between(self, start: int, count: int) -> list[bytes]:
+        """So many elements from a place on. All are there."""
+        if not count:
+            return []
+        found: list[bytes] = []
+        at, index = self._find(start)
+        while len(found) < count:
+            found += self._nodes[at].elements[index : index + count - len(found)]
+            at, index = at + 1, 0
+        return found
+
+    def replace(self, place: int, element: bytes) -> None:
+        """Replace the element at this place, which is there."""
+        at, index = self._find(place)
+        old = self._nodes[at].elements[index]
+        if self._is_packed:
+            self._nodes[at].replace(index, element)
+        else:
+            quicklist.replace(self._nodes, self._fill, at, index, element)
+        self._text_size += text_size(element) - text_size(old)
+
+    def insert(self, pivot: bytes, element: bytes, after: bool) -> bool:
+        """Add an element beside the first one that equals `pivot`. Returns whether there is one."""
+        for at, node in enumerate(self._nodes):
+            if pivot in node.elements:
+                index = node.elements.index(pivot)
+                if self._is_packed:
+                    node.insert(index + 1 if after else index, element)
+                else:
+                    quicklist.insert(self._nodes, self._fill, at, index, element, after)
+                self._note_new([element])
+                return True
+        return False
+
+    def remove_equal(self, element: bytes, count: int, from_left: bool) -> int:
+        """Remove up to so many elements equal to this one. Returns how many were removed."""
+        left = count
+        kept: deque[Node] = deque()
+        nodes = self._nodes
+        order = list(nodes) if from_left else list(nodes)[::-1]
+        for node in order:
+            if left and element in node.elements:
+                elements = node.elements if from_left else node.elements[::-1]
+                rest: list[bytes] = []
+                for each in elements:
+                    if left and each == element:
+                        left -= 1
+                    else:
+                        rest.append(each)
+                node.size -= quicklist.entry_size(element) * (len(elements) - len(rest))
+                node.elements = rest if from_left else rest[::-1]
+                if not rest:
+                    continue
+            if from_left:
+                kept.append(node)
+            else:
+                kept.appendleft(node)
+        removed = count - left
+        if removed:
+            self._nodes = kept
+            self._count -= removed
+            self._text_size -= removed * text_size(element)
+        return removed
+
+    # -- as a whole ------------------------------------------------------------------------------
+
+    def copy(self) -> ListValue:
+        """Another list with the same elements and nodes."""
+        twin = ListValue(self.limits)
+        for node in self._nodes:
+            twin._nodes.append(node.copy())
+        twin._count, twin._text_size = self._count, self._text_size
+        twin._is_packed, twin._fill = self._is_packed, self._fill
+        return twin
+
+    def heaps(self) -> list[Any]:
+        """The elements of a list of many nodes."""
+        return [node.elements for node in self._nodes] if len(self._nodes) > 1 else []
+
+    def check(self) -> None:
+        """Assert that the parts agree. Raises AssertionError."""
+        assert self._count == sum(len(node.elements) for node in self._nodes)
+        assert self._text_size == sum(map(text_size, self))
+        assert not self._is_packed or len(self._nodes) <= 1
+        for node in self._nodes:
+            assert node.elements
+            if not node.is_plain:
+                assert node.size == quicklist.EMPTY_SIZE + sum(map(quicklist.entry_size, node.elements))
