@@ -32,10 +32,10 @@ OURS = [
     ("SET", "l", "w", "PX", "100000000"),
 ]  # fmt: skip
 FOREIGN = [
-    ("RPUSH", "a", "x"),
-    ("ZADD", "h", "1", "v"),
+    ("ARSET", "a", "0", "x"),
+    ("ARSET", "h", "0", "v"),
     ("SET", "z", "old"),
-    ("ZADD", "y", "1", "m"),
+    ("ARSET", "y", "0", "m"),
     ("RENAME", "y", "z"),
     # A string, which a rewritten log has as such.
     ("PFADD", "p", "x"),

@@ -161,11 +161,7 @@ def test_opcodes_that_mean_nothing_to_us_are_stepped_over() -> None:
 
 DOUBLE = b"\0\0\0\0\0\0\xf0?"
 FOREIGN = {
-    "sorted set": (3, b"\x04\x01a\x031.5\x01b\xfd\x01c\xfe\x01d\xff"),
-    "sorted set 2": (5, b"\x01\x01a" + DOUBLE),
     "module": (7, b"\x81\xbd\xe7\x2d\xa2\xbb\x1e\xb4\x00\x02\x03\x05\x02e1\x04" + DOUBLE + b"\x00"),
-    "sorted set in a ziplist": (12, b"\x03abc"),
-    "sorted set in a listpack": (17, b"\x03abc"),
     "array": (28, b"\x02\x00\x00\x03\x01a\x05\x01" + bytes(8)),
     "array that goes on": (28, b"\x02\x01\x07\x00\x02" + DOUBLE + b"\x03\x00\x03abc"),
 }
