@@ -51,6 +51,12 @@ class KeySlots:
         if not slot:
             del self._slots[number]
 
+    def copy(self) -> KeySlots:
+        """Other slots with the same keys."""
+        twin = KeySlots()
+        twin._slots.update({number: slot.copy() for number, slot in self._slots.items()})
+        return twin
+
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """Return about `count` keys from `cursor` on, and the next cursor. Cursor 0 starts the walk, and ends it.
 

@@ -198,9 +198,10 @@ class KeyTable:
     # -- whole -----------------------------------------------------------------------------------
 
     def copy(self) -> KeyTable:
-        """The table as it is now, of which only `take_some` and `len` are used."""
+        """The table as it is now. Its expiry times are only there for `take_some`."""
         twin = KeyTable()
         twin._values, twin._due = self._values.copy(), self._due.copy()
+        twin._slots, twin.size = self._slots.copy(), self.size
         return twin
 
     def take_some(self, count: int) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, Value]], dict[bytes, int]]:
