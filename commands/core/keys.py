@@ -28,8 +28,15 @@ def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
     """
     if row.has_one_key:
         return [(argv[1], row.keys[0])]
-    specs = [spec for spec in row.keys if NOT_KEY not in spec.access]
-    return [(argv[position], spec) for spec in specs for position in key_positions(spec, argv)]
+    found: list[tuple[bytes, KeySpec]] = []
+    for spec in row.keys:
+        if NOT_KEY in spec.access:
+            continue
+        positions = key_positions(spec, argv)
+        if not positions and spec.count_at is not None:
+            return []  # the number of keys is wrong
+        found += [(argv[position], spec) for position in positions]
+    return found
 
 
 def key_positions(spec: KeySpec, argv: list[bytes]) -> range:
