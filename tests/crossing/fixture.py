@@ -31,6 +31,8 @@ DATASET = """
     SADD e 1 2 x
     SADD d 1 3
     ZADD z 1 x 2 y
+    RPUSH l x y z
+    RPUSH m x
     SET lifted x PX 1000
     XADD q IDMP p i1 * f v
     XADD q IDMP p i2 * f w

@@ -195,6 +195,12 @@ BY_GROUP: dict[str, Pools] = {
         "member": ([b"x", b"y", b"1", b"2", b"3"], SHORT_WORDS),
         "limit": ([b"0", b"1", b"2"], ODD_INTEGERS),
     },
+    "list": {
+        **dict.fromkeys(("key", "source", "destination"), ([b"l", b"l", b"l", b"m", b"m", b"s", b"no"], [b"", b"str"])),
+        **dict.fromkeys(("element", "pivot"), ([b"x", b"y", b"1", b"2"], SHORT_WORDS)),
+        **dict.fromkeys(("index", "start", "stop", "rank"), ([b"0", b"1", b"-1", b"-2", b"5"], ODD_INTEGERS)),
+        "timeout": ([b"50000000"], ODD_TIMES),
+    },
     "sorted-set": {
         **dict.fromkeys(("key", "destination", "dst", "src"), ([b"z", b"z", b"z", b"y", b"e", b"no"], [b"", b"str"])),
         "member": ([b"x", b"y", b"1", b"2", b"3"], SHORT_WORDS),
