@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from headrace.store.companions.hash_value import HashValue
+from headrace.store.companions.list_value import ListValue
 from headrace.store.companions.set_value import SetValue
 from headrace.store.companions.sorted_set_value import SortedSetValue
 from headrace.store.database import Store
@@ -35,6 +36,8 @@ def value_digest(value: Value) -> object:
         return stream_digest(value)
     if isinstance(value, HashValue):
         return "hash", frozenset((field, text, value.due_ms(field)) for field, text in value.items())
+    if isinstance(value, ListValue):
+        return "list", tuple(value)
     if isinstance(value, SortedSetValue):
         return "zset", tuple(value.items())
     if isinstance(value, SetValue):
