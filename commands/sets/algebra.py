@@ -250,7 +250,7 @@ def sdiffstore(context: Context, argv: list[bytes]) -> Reply:
     "SINTERCARD",
     arity=-3,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
-    keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1),),
+    keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1, is_loose=True),),
     categories=("set",),
     group="set",
     since="7.0.0",
