@@ -6,7 +6,7 @@ from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.companions.hash_value import HashValue
-from ...store.errors import GenericError
+from ...store.errors import GenericError, shown
 from ...store.events import HDEL, HEXPIRE, HPERSIST
 from ..core.numbers import integer, parse_integer
 from ..core.table import Argument, Flag, KeySpec, command
@@ -58,9 +58,11 @@ def _parse_options(argv: list[bytes]) -> tuple[bytes | None, int, int]:
         if word in CONDITIONS:
             if word not in conditions:
                 conditions.append(word)
-        elif word == b"FIELDS" and index + 1 < len(argv):
+        elif word == b"FIELDS":
             if first:
                 raise GenericError(b"FIELDS keyword specified multiple times")
+            if index + 2 >= len(argv):
+                raise GenericError(b"FIELDS requires at least numfields and one field argument")
             number = parse_integer(argv[index + 1])
             if number is None or not 1 <= number <= COUNT_MAX:
                 raise GenericError(b"Parameter `numFields` should be greater than 0")
@@ -69,7 +71,7 @@ def _parse_options(argv: list[bytes]) -> tuple[bytes | None, int, int]:
                 raise GenericError(b"wrong number of arguments")
             index = first + count - 1
         else:
-            raise GenericError(b"unknown argument: %b" % argv[index])
+            raise GenericError(b"unknown argument: %b" % shown(argv[index]))
         index += 1
     if not first:
         raise GenericError(b"missing FIELDS argument")

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from ...protocol.replies import Reply
 from ...store.companions.hash_value import HashValue
-from ...store.errors import GenericError
+from ...store.errors import GenericError, shown, wrong_number_of_arguments
 from ...store.events import HDEL, HEXPIRE, HPERSIST, HSET
 from ..core.numbers import parse_integer
 from ..core.table import Argument, Flag, KeySpec, command
@@ -43,9 +43,11 @@ def _parse(context: Context, argv: list[bytes], name: bytes, keep: bytes, width:
     index = 2
     while index < len(argv):
         word = argv[index].upper()
-        if word == keep or (word in TIMES and index + 1 < len(argv)):
+        if word == keep or word in TIMES:
             if expiry is not None:
                 raise GenericError(b"Only one of EX, PX, EXAT, PXAT or %b arguments can be specified" % keep)
+            if word != keep and index + 1 == len(argv):
+                raise GenericError(b"missing expire time")
             expiry = word
             if word != keep:
                 time_index = index
@@ -56,9 +58,11 @@ def _parse(context: Context, argv: list[bytes], name: bytes, keep: bytes, width:
             if condition is not None:
                 raise GenericError(b"Only one of FXX or FNX arguments can be specified")
             condition = word
-        elif word == b"FIELDS" and index + 1 < len(argv):
+        elif word == b"FIELDS":
             if first:
                 raise GenericError(b"FIELDS keyword specified multiple times")
+            if index + 1 == len(argv):
+                raise wrong_number_of_arguments(name)
             number = parse_integer(argv[index + 1])
             if number is None or not 1 <= number <= COUNT_MAX:
                 raise GenericError(b"invalid number of fields")
@@ -67,7 +71,7 @@ def _parse(context: Context, argv: list[bytes], name: bytes, keep: bytes, width:
                 raise GenericError(b"wrong number of arguments")
             index = first + count * width - 1
         else:
-            raise GenericError(b"unknown argument: %b" % argv[index])
+            raise GenericError(b"unknown argument: %b" % shown(argv[index]))
         index += 1
     if not first:
         raise GenericError(b"missing FIELDS argument")

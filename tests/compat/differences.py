@@ -265,6 +265,7 @@ _TO_THE_DISK = "writes to the disk of the oracle, and depends on other writers: 
 _ELSEWHERE = "Redis would follow another server, or load code; scripts test that Headrace refuses it"
 _RANDOM = "its members are picked at random: tests/commands"
 _HASH_TABLE = "its members come in the order of a hash table: tests/commands/sets"
+_TIMES = "its times depend on the millisecond of another request: tests/commands/hashes"
 _HOT_KEYS = "depends on the requests of earlier sequences: scripts"
 
 # Commands that are not sent, by the name of the row in the command table.
@@ -285,6 +286,7 @@ LEFT_OUT = {
     "HOTKEYS|RESET": _HOT_KEYS,
     "HOTKEYS|START": _HOT_KEYS,
     "HOTKEYS|STOP": _HOT_KEYS,
+    **dict.fromkeys(("HEXPIRETIME", "HPEXPIRETIME", "HPTTL", "HTTL"), _TIMES),
     "HRANDFIELD": _RANDOM,
     "INFO": f"{_OF_THE_SERVER}: tests/compat/test_info_fields.py",
     "LATENCY|DOCTOR": _OWN_WORDS,
