@@ -233,6 +233,11 @@ class Context:
             if stream is not None:
                 self.db.recount(stream)
 
+    def log_expired_field(self, key: bytes, field: bytes) -> None:
+        """Log that a field is removed because its new expiry time is over, and count it as expired, as Redis does."""
+        self.log(b"HDEL", key, field)
+        self.server.stats.expired_subkeys += 1
+
     def take_expired(self) -> list[tuple[int, bytes]]:
         """Count the keys and fields that have expired since the last call, and return the records that delete them.
         They are no changes, as in Redis.

@@ -111,7 +111,7 @@ def _expire(context: Context, argv: list[bytes], name: bytes, unit_ms: int, *, i
             replies.append(UNCHANGED)
         elif due_ms <= live_ms:
             value.pop(field)
-            context.log(b"HDEL", key, field)
+            context.log_expired_field(key, field)
             replies.append(REMOVED)
         else:
             value.expire_at(field, due_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...protocol.replies import OK, Pairs, Reply
 from ...store.companions.hash_value import HashValue
 from ...store.errors import wrong_number_of_arguments
-from ...store.events import HDEL, HSET
+from ...store.events import HDEL, HEXPIRED, HSET
 from ...store.glob import matching_texts
 from ..core.member_scan import parse_cursor, parse_member_scan
 from ..core.table import Argument, Flag, KeySpec, command
@@ -167,10 +167,25 @@ def hget(context: Context, argv: list[bytes]) -> Reply:
 )
 def hmget(context: Context, argv: list[bytes]) -> Reply:
     """HMGET key field [field ...]. Returns values, null for a missing field. Raises WrongType. Source: Redis 2.0."""
-    value = context.db.read_companion(argv[1], HashValue, context.now_ms)
+    key, db = argv[1], context.db
+    value = db.read_companion(key, HashValue, context.now_ms)
     if value is None:
         return [None] * (len(argv) - 2)
-    return [live_value(context, argv[1], value, field) for field in argv[2:]]
+    live_ms = db.member_time_ms(context.now_ms)
+    has_expired = False
+    texts: list[bytes | None] = []
+    for field in argv[2:]:
+        if value.is_due(field, live_ms):
+            # The field that takes the key with it is announced as DEL alone.
+            has_expired |= db.drop_field(key, value, field) and len(value) > 0
+            texts.append(None)
+        else:
+            texts.append(value.get(field))
+    if has_expired:
+        db.announce(HEXPIRED, key)
+    if not len(value):
+        db.discard(key)
+    return texts
 
 
 @command(

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from ...protocol.replies import Reply
 from ...store.companions.hash_value import HashValue
 from ...store.errors import GenericError, shown, wrong_number_of_arguments
-from ...store.events import HDEL, HEXPIRE, HPERSIST, HSET
+from ...store.events import HDEL, HEXPIRE, HEXPIRED, HPERSIST, HSET
 from ..core.numbers import parse_integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
@@ -87,13 +87,34 @@ def _get_and_remove(context: Context, key: bytes, value: HashValue, fields: list
         is_there = text is not None and value.pop(field) is not None
         replies.append(text if is_there else None)
         if is_there:
-            context.log(b"HDEL", key, field)
+            context.log_expired_field(key, field)
             has_removed = True
     if has_removed:
         context.db.settle(key, value, HDEL)
     elif not len(value):
         context.db.discard(key)
     return replies
+
+
+def _holds(context: Context, key: bytes, value: HashValue | None, fields: list[bytes], condition: bytes) -> bool:
+    """Whether all fields are there (FXX), or none is (FNX). As Redis does, it looks no further than the first that
+    fails: fields after it that are due stay."""
+    if value is None:
+        return condition == b"FNX"
+    db = context.db
+    live_ms = db.member_time_ms(context.now_ms)
+    holds, has_expired = True, False
+    for field in fields:
+        is_missing = field not in value
+        if value.is_due(field, live_ms):
+            has_expired |= db.drop_field(key, value, field)
+            is_missing = True
+        if is_missing == (condition == b"FXX"):
+            holds = False
+            break
+    if has_expired:
+        db.announce(HEXPIRED, key)
+    return holds
 
 
 @command(
@@ -278,13 +299,10 @@ def hsetex(context: Context, argv: list[bytes]) -> Reply:
     value = db.find_companion(key, HashValue, now_ms)
     end = options.first + 2 * options.fields_count
     fields, texts = argv[options.first : end : 2], argv[options.first + 1 : end : 2]
-    if options.condition is not None:
-        texts_before = [None] * len(fields) if value is None else live_values(context, key, value, fields)
-        missing_count = texts_before.count(None)
-        if missing_count < len(fields) if options.condition == b"FNX" else missing_count:
-            if value is not None and not len(value):
-                db.discard(key)
-            return 0
+    if options.condition is not None and not _holds(context, key, value, fields, options.condition):
+        if value is not None and not len(value):
+            db.discard(key)
+        return 0
     if value is None:
         value = HashValue(context.limits)
         db.add(key, value)
@@ -297,7 +315,7 @@ def hsetex(context: Context, argv: list[bytes]) -> Reply:
         value.set(field, text, keeps_time=options.expiry == b"KEEPTTL")
         if is_over:
             value.pop(field)
-            context.log(b"HDEL", key, field)
+            context.log_expired_field(key, field)
         elif has_time:
             value.expire_at(field, options.due_ms)
     if not has_time:
