@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from typing import Final
 
 from ...store.errors import GenericError, not_an_integer
+from . import long_double
 from .int64 import INT64_MAX, INT64_MIN, UINT64_MAX
 
 try:
@@ -64,7 +66,7 @@ def timeout_in_seconds(token: bytes, now_ms: int) -> int:
     """The number of milliseconds to wait, from seconds that may have a fraction. Raises GenericError."""
     seconds = parse_float(token)
     if seconds is None:
-        raise GenericError(b"timeout is not a float or out of range")
+        seconds = _beyond_a_double(token)
     if seconds * 1000 > INT64_MAX:
         raise GenericError(b"timeout is out of range")
     timeout_ms = -1 if seconds == -math.inf else math.ceil(seconds * 1000)
@@ -73,6 +75,14 @@ def timeout_in_seconds(token: bytes, now_ms: int) -> int:
     if timeout_ms > INT64_MAX - now_ms:
         raise GenericError(b"timeout is out of range")
     return timeout_ms
+
+
+def _beyond_a_double(token: bytes) -> float:
+    """Seconds that Redis reads as a long double: an infinity, or the smallest double, stands for what is beyond."""
+    number = long_double.parse(token)
+    if number is None:
+        raise GenericError(b"timeout is not a float or out of range")
+    return math.copysign(math.inf if abs(number) >= long_double.ONE else sys.float_info.min, number > 0 or -1)
 
 
 def is_canonical_integer(token: bytes) -> bool:

@@ -6,10 +6,10 @@ from ...protocol.replies import Reply
 from ...store.companions.hash_value import HashValue
 from ...store.errors import GenericError
 from ...store.events import HINCRBY, HINCRBYFLOAT
+from ..core import long_double
 from ..core.numbers import INT64_MAX, INT64_MIN, integer, integer_or
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
-from ..strings import long_double
 from ..strings.counter import float_or
 from .liveness import live_value
 

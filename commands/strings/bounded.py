@@ -10,12 +10,12 @@ from ...protocol.replies import DoubleText, Reply
 from ...store.errors import GenericError, syntax_error
 from ...store.events import DEL, EXPIRE, INCRBY, INCRBYFLOAT, PERSIST
 from ...store.text import SumText
+from ..core import long_double
+from ..core.long_double import LARGEST, LongDouble
 from ..core.numbers import INT64_MAX, INT64_MIN, integer, integer_or
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
-from . import long_double
 from .counter import COUNTER_KEY, float_or
-from .long_double import LARGEST, LongDouble
 from .values import EXPIRY_ARGUMENTS, KEY_ARGUMENT, UNITS_MS, WRITE, due_time_ms
 
 STANDING_ALONE: Final = (b"SATURATE", b"ENX", b"PERSIST")

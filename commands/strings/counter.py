@@ -8,11 +8,11 @@ from ...protocol.replies import Reply
 from ...store.errors import GenericError
 from ...store.events import INCRBY, INCRBYFLOAT
 from ...store.text import SumText
+from ..core import long_double
+from ..core.long_double import LongDouble
 from ..core.numbers import INT64_MAX, INT64_MIN, integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
-from . import long_double
-from .long_double import LongDouble
 from .values import KEY_ARGUMENT, WRITE
 
 # Compiled code compares a number with one of 62 bits without making an object.

@@ -6,7 +6,7 @@ from random import Random
 
 from differential.grammar import draw_request
 from differential.values import ClientId, Dump, Duration, Payload, Token
-from headrace.commands.core.table import Row
+from headrace.commands.core.table import Flag, Row
 
 Request = tuple[bytes, ...]
 
@@ -20,6 +20,11 @@ def word(token: Token) -> bytes:
     if isinstance(token, Duration):
         return token.take(1)
     return token if isinstance(token, bytes) else b"x"
+
+
+def always_waits(row: Row) -> bool:
+    """Whether the command waits for data without an option that asks for it, as BLPOP. In MULTI it does not wait."""
+    return bool(row.flags & Flag.BLOCKING) and not any(each.token == "BLOCK" for each in row.arguments)
 
 
 def requests_to(row: Row, count: int) -> list[Request]:

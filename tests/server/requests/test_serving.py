@@ -17,6 +17,15 @@ BLOCKING_LINES = {
     "XREADGROUP": "XREADGROUP GROUP g c BLOCK 0 STREAMS s >",
     "WAIT": "WAIT 1 0",
     "WAITAOF": "WAITAOF 0 1 0",
+    "BLPOP": "BLPOP no 0",
+    "BRPOP": "BRPOP no 0",
+    "BLMPOP": "BLMPOP 0 1 no LEFT",
+    "BLMOVE": "BLMOVE no to LEFT LEFT 0",
+    "BLMOVEM": "BLMOVEM no to LEFT LEFT 0",
+    "BRPOPLPUSH": "BRPOPLPUSH no to 0",
+    "BZPOPMIN": "BZPOPMIN no 0",
+    "BZPOPMAX": "BZPOPMAX no 0",
+    "BZMPOP": "BZMPOP 0 1 no MIN",
 }
 
 # The reply to a wait that is ended early; the others get the null array.
@@ -198,7 +207,12 @@ def test_a_change_of_the_clock_does_not_change_a_wait(name: str, leap_ms: int) -
     rig.server.log_keeper.log = AppendOnlyLog(LogSettings("nowhere", "appendonly.aof"), b"no")
     blocked = rig.connect()
     line = BLOCKING_LINES[name]
-    line = f"{line[:-2]} 1500" if line.startswith("WAIT") else line.replace("BLOCK 0", "BLOCK 1500")
+    if name.startswith("WAIT"):
+        line = f"{line[:-2]} 1500"
+    elif name.startswith("X"):
+        line = line.replace("BLOCK 0", "BLOCK 1500")
+    else:
+        line = line.replace(" 0", " 1.5")
     blocked.call("XGROUP CREATE s g $ MKSTREAM", line)
     rig.clock.advance(leap_ms)
     monotonic.advance(1500)

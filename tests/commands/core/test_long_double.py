@@ -9,7 +9,7 @@ from time import process_time
 
 import pytest
 
-from headrace.commands.strings.long_double import LARGEST, ONE, add, parse, text_of
+from headrace.commands.core.long_double import LARGEST, ONE, add, parse, text_of
 from support.servers import Server
 
 SEED = 6
