@@ -20,17 +20,7 @@ def _out_of_range() -> GenericError:
     "LINDEX",
     arity=3,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("list",),
     group="list",
     since="1.0.0",
@@ -56,17 +46,7 @@ def lindex(context: Context, argv: list[bytes]) -> Reply:
     "LSET",
     arity=4,
     flags=Flag.WRITE | Flag.DENYOOM,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "update",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
     categories=("list",),
     group="list",
     since="1.0.0",
@@ -99,17 +79,7 @@ def lset(context: Context, argv: list[bytes]) -> Reply:
     "LINSERT",
     arity=5,
     flags=Flag.WRITE | Flag.DENYOOM,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "insert")),),
     categories=("list",),
     group="list",
     since="2.2.0",
@@ -151,17 +121,7 @@ def linsert(context: Context, argv: list[bytes]) -> Reply:
     "LREM",
     arity=4,
     flags=Flag.WRITE,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "delete",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "delete")),),
     categories=("list",),
     group="list",
     since="1.0.0",
@@ -261,17 +221,7 @@ def _places(value: ListValue, element: bytes, search: _Search) -> list[int]:
     "LPOS",
     arity=-3,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("list",),
     group="list",
     since="6.0.6",

@@ -75,17 +75,7 @@ def _pop(context: Context, argv: list[bytes], at_left: bool) -> Reply:
     "LPUSH",
     arity=-3,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "insert")),),
     categories=("list",),
     group="list",
     since="1.0.0",
@@ -106,17 +96,7 @@ def lpush(context: Context, argv: list[bytes]) -> Reply:
     "RPUSH",
     arity=-3,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "insert")),),
     categories=("list",),
     group="list",
     since="1.0.0",
@@ -137,17 +117,7 @@ def rpush(context: Context, argv: list[bytes]) -> Reply:
     "LPUSHX",
     arity=-3,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "insert")),),
     categories=("list",),
     group="list",
     since="2.2.0",
@@ -169,17 +139,7 @@ def lpushx(context: Context, argv: list[bytes]) -> Reply:
     "RPUSHX",
     arity=-3,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "insert")),),
     categories=("list",),
     group="list",
     since="2.2.0",
@@ -201,18 +161,7 @@ def rpushx(context: Context, argv: list[bytes]) -> Reply:
     "LPOP",
     arity=-2,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "delete")),),
     categories=("list",),
     group="list",
     since="1.0.0",
@@ -234,18 +183,7 @@ def lpop(context: Context, argv: list[bytes]) -> Reply:
     "RPOP",
     arity=-2,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "delete")),),
     categories=("list",),
     group="list",
     since="1.0.0",

@@ -93,25 +93,8 @@ def move(context: Context, source: bytes, destination: bytes, from_left: bool, t
     arity=5,
     flags=Flag.WRITE | Flag.DENYOOM,
     keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-        KeySpec(
-            2,
-            2,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
+        KeySpec(1, 1, 1, ("RW", "access", "delete")),
+        KeySpec(2, 2, 1, ("RW", "insert")),
     ),
     categories=("list",),
     group="list",
@@ -154,25 +137,8 @@ def lmove(context: Context, argv: list[bytes]) -> Reply:
     arity=3,
     flags=Flag.WRITE | Flag.DENYOOM,
     keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-        KeySpec(
-            2,
-            2,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
+        KeySpec(1, 1, 1, ("RW", "access", "delete")),
+        KeySpec(2, 2, 1, ("RW", "insert")),
     ),
     categories=("list",),
     group="list",
@@ -198,25 +164,8 @@ def rpoplpush(context: Context, argv: list[bytes]) -> Reply:
     arity=-5,
     flags=Flag.WRITE | Flag.DENYOOM,
     keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-        KeySpec(
-            2,
-            2,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
+        KeySpec(1, 1, 1, ("RW", "access", "delete")),
+        KeySpec(2, 2, 1, ("RW", "insert")),
     ),
     categories=("list",),
     group="list",

@@ -39,17 +39,7 @@ def llen(context: Context, argv: list[bytes]) -> Reply:
     "LRANGE",
     arity=4,
     flags=Flag.READONLY,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RO",
-                "access",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("list",),
     group="list",
     since="1.0.0",
@@ -76,17 +66,7 @@ def lrange(context: Context, argv: list[bytes]) -> Reply:
     "LTRIM",
     arity=4,
     flags=Flag.WRITE,
-    keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "delete",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, 1, 1, ("RW", "delete")),),
     categories=("list",),
     group="list",
     since="1.0.0",

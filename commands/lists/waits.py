@@ -43,18 +43,7 @@ def _pop(context: Context, argv: list[bytes], at_left: bool) -> Reply:
     "BLPOP",
     arity=-3,
     flags=Flag.WRITE | Flag.BLOCKING,
-    keys=(
-        KeySpec(
-            1,
-            -2,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, -2, 1, ("RW", "access", "delete")),),
     categories=("list",),
     group="list",
     since="2.0.0",
@@ -76,18 +65,7 @@ def blpop(context: Context, argv: list[bytes]) -> Reply:
     "BRPOP",
     arity=-3,
     flags=Flag.WRITE | Flag.BLOCKING,
-    keys=(
-        KeySpec(
-            1,
-            -2,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-    ),
+    keys=(KeySpec(1, -2, 1, ("RW", "access", "delete")),),
     categories=("list",),
     group="list",
     since="2.0.0",
@@ -109,19 +87,7 @@ def brpop(context: Context, argv: list[bytes]) -> Reply:
     "BLMPOP",
     arity=-5,
     flags=Flag.WRITE | Flag.BLOCKING | Flag.MOVABLEKEYS,
-    keys=(
-        KeySpec(
-            3,
-            0,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-            count_at=2,
-        ),
-    ),
+    keys=(KeySpec(3, 0, 1, ("RW", "access", "delete"), count_at=2),),
     categories=("list",),
     group="list",
     since="7.0.0",
@@ -156,25 +122,8 @@ def blmpop(context: Context, argv: list[bytes]) -> Reply:
     arity=6,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.BLOCKING,
     keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-        KeySpec(
-            2,
-            2,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
+        KeySpec(1, 1, 1, ("RW", "access", "delete")),
+        KeySpec(2, 2, 1, ("RW", "insert")),
     ),
     categories=("list",),
     group="list",
@@ -220,25 +169,8 @@ def blmove(context: Context, argv: list[bytes]) -> Reply:
     arity=4,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.BLOCKING,
     keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-        KeySpec(
-            2,
-            2,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
+        KeySpec(1, 1, 1, ("RW", "access", "delete")),
+        KeySpec(2, 2, 1, ("RW", "insert")),
     ),
     categories=("list",),
     group="list",
@@ -269,25 +201,8 @@ def brpoplpush(context: Context, argv: list[bytes]) -> Reply:
     arity=-6,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.BLOCKING,
     keys=(
-        KeySpec(
-            1,
-            1,
-            1,
-            (
-                "RW",
-                "access",
-                "delete",
-            ),
-        ),
-        KeySpec(
-            2,
-            2,
-            1,
-            (
-                "RW",
-                "insert",
-            ),
-        ),
+        KeySpec(1, 1, 1, ("RW", "access", "delete")),
+        KeySpec(2, 2, 1, ("RW", "insert")),
     ),
     categories=("list",),
     group="list",

@@ -1,7 +1,8 @@
-"""Hashes and sets in RDB data: every form that Redis has written is read, and damage is refused in one line."""
+"""Companions of streams in RDB data: every form that Redis has written is read, and damage is refused in one line."""
 
 from __future__ import annotations
 
+import math
 import struct
 from random import Random
 from typing import Any
@@ -14,7 +15,9 @@ from headrace.persistence.rdb.listpack import encode_texts, pack
 from headrace.persistence.rdb.source import Source
 from headrace.persistence.rdb.values import read_value
 from headrace.store.companions.hash_value import HashValue
+from headrace.store.companions.list_value import ListValue
 from headrace.store.companions.set_value import SetValue
+from headrace.store.companions.sorted_set_value import SortedSetValue
 from headrace.store.limits import Limits
 
 SEED = 24
@@ -65,6 +68,25 @@ SETS = {
     "large intset": (11, string(struct.pack("<IIqq", 8, 2, -(2**40), 2**40)), [b"%d" % -(2**40), b"%d" % 2**40]),
     "listpack": (20, string(listpack(b"a", b"5", b"b")), [b"a", b"5", b"b"]),
 }
+LISTS = {
+    "elements": (1, b"\x03\x01a\xc0\x05\x01a"),
+    "ziplist": (10, string(ziplist(b"\x01a", b"\xf6", b"\x01a"))),
+    "ziplists": (14, b"\x02" + string(ziplist(b"\x01a", b"\xf6")) + string(ziplist(b"\x01a"))),
+    "listpacks": (18, b"\x02\x02" + string(listpack(b"a", b"5")) + b"\x02" + string(listpack(b"a"))),
+    "large element": (18, b"\x02\x02" + string(listpack(b"a", b"5")) + b"\x01\x01a"),
+}
+SORTED_SETS = {
+    "texts": (3, b"\x03\x01a\x011\x01b\xfe\xc0\x07\x04-2.5"),
+    "doubles": (5, b"\x03\x01a" + struct.pack("<d", 1) + b"\x01b" + struct.pack("<d", math.inf) + b"\xc0\x07"
+                + struct.pack("<d", -2.5)),
+    "ziplist": (12, string(ziplist(b"\x017", b"\x04-2.5", b"\x01a", b"\xf2", b"\x01b", b"\x03inf"))),
+    "listpack": (17, string(listpack(b"7", b"-2.5", b"a", b"1", b"b", b"inf"))),
+}  # fmt: skip
+ALL: dict[str, Any] = {
+    f"{name} {form}": row
+    for name, forms in (("hash", HASHES), ("set", SETS), ("list", LISTS), ("sorted set", SORTED_SETS))
+    for form, row in forms.items()
+}
 
 
 @pytest.mark.parametrize(("kind", "data", "times"), HASHES.values(), ids=HASHES)
@@ -84,10 +106,35 @@ def test_each_form_of_a_set_is_read(kind: int, data: bytes, members: list[bytes]
     value.check()
 
 
+@pytest.mark.parametrize(("kind", "data"), LISTS.values(), ids=LISTS)
+def test_each_form_of_a_list_is_read(kind: int, data: bytes) -> None:
+    value = read(kind, data)
+    assert isinstance(value, ListValue)
+    assert list(value) == [b"a", b"5", b"a"]
+    value.check()
+
+
+@pytest.mark.parametrize(("kind", "data"), SORTED_SETS.values(), ids=SORTED_SETS)
+def test_each_form_of_a_sorted_set_is_read(kind: int, data: bytes) -> None:
+    value = read(kind, data)
+    assert isinstance(value, SortedSetValue)
+    assert list(value.items()) == [(b"7", -2.5), (b"a", 1), (b"b", math.inf)]
+    value.check()
+
+
 @pytest.mark.parametrize(
     ("kind", "data"),
     [
         (2, b"\x02\x01a\x01a"),
+        (3, b"\x01\x01a\xfd"),
+        (3, b"\x01\x01a\x01x"),
+        (5, b"\x01\x01a" + struct.pack("<d", math.nan)),
+        (5, b"\x02\x01a" + bytes(8) + b"\x01a" + bytes(8)),
+        (12, string(ziplist(b"\x01a"))),
+        (17, string(listpack(b"a", b"x"))),
+        (17, string(listpack(b"a", b"1", b"a", b"2"))),
+        (10, string(b"")),
+        (18, b"\x01\x03\x01a"),
         (4, b"\x02\x01f\x01v\x01f\x01v"),
         (11, string(struct.pack("<IIhh", 2, 2, 5, 5))),
         (11, string(struct.pack("<IIhh", 2, 3, 5, 6))),
@@ -112,17 +159,21 @@ def test_damage_is_refused(kind: int, data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "data"), [(2, b"\x00"), (4, b"\x00"), (20, string(listpack())), (16, string(listpack()))]
-)
+    ("kind", "data"), [
+        (1, b"\x00"), (2, b"\x00"), (3, b"\x00"), (4, b"\x00"), (5, b"\x00"), (18, b"\x00"),
+        (20, string(listpack())), (16, string(listpack())), (17, string(listpack())),
+        (18, b"\x01\x02" + string(listpack())), (10, string(ziplist())),
+    ],
+)  # fmt: skip
 def test_a_value_without_members_is_none(kind: int, data: bytes) -> None:
     with pytest.raises(RdbError, match="a value without members"):
         read(kind, data)
 
 
-@pytest.mark.parametrize("name", [*HASHES, *SETS])
+@pytest.mark.parametrize("name", ALL)
 def test_bent_bytes_end_in_a_value_or_in_one_line(name: str) -> None:
     draw = Random(SEED)
-    kind, data = (HASHES | SETS)[name][:2]  # type: ignore[operator]
+    kind, data = ALL[name][:2]
     for _ in range(2_000):
         bent = bytearray(data)
         for _ in range(draw.randrange(1, 4)):
@@ -135,27 +186,36 @@ def test_bent_bytes_end_in_a_value_or_in_one_line(name: str) -> None:
         assert len(value)
 
 
-def random_values() -> list[HashValue | SetValue]:
+Value = HashValue | ListValue | SetValue | SortedSetValue
+
+
+def random_values() -> list[Value]:
     draw = Random(SEED)
-    values: list[HashValue | SetValue] = []
+    values: list[Value] = []
     for count in (1, 5, 100, 130, 600, 2_000):
         integers, texts = SetValue(Limits()), SetValue(Limits())
         plain, timed = HashValue(Limits()), HashValue(Limits())
+        elements, ranked = ListValue(Limits()), SortedSetValue(Limits())
         for number in range(count):
             integers.add(b"%d" % draw.randrange(-(2 ** draw.randrange(63)), 2**40))
             texts.add(draw.randbytes(draw.randrange(70)))
             plain.set(b"f%d" % number, draw.randbytes(draw.randrange(70)))
             timed.set(b"f%d" % number, b"%d" % number)
+            elements.push_right([draw.randbytes(draw.randrange(70)), b"%d" % draw.randrange(-(2**63), 2**63)])
+            ranked.put(draw.randbytes(draw.randrange(70)), draw.choice([draw.gauss(0, 1e9), number, -math.inf]))
             if draw.random() < 0.5:
                 timed.expire_at(b"f%d" % number, NOW_MS + draw.randrange(1, 2**40))
-        values += [integers, texts, plain, timed]
+        elements.push_left([b"x" * 9_000])
+        values += [integers, texts, plain, timed, elements, ranked]
     return values
 
 
-def content_of(value: HashValue | SetValue) -> object:
+def content_of(value: Value) -> object:
     if isinstance(value, SetValue):
         return set(value.members())
-    return {(field, text, value.due_ms(field)) for field, text in value.items()}
+    if isinstance(value, HashValue):
+        return {(field, text, value.due_ms(field)) for field, text in value.items()}
+    return list(value) if isinstance(value, ListValue) else list(value.items())
 
 
 def test_what_is_dumped_is_restored() -> None:
@@ -163,6 +223,7 @@ def test_what_is_dumped_is_restored() -> None:
         data = b"".join(payload.dump(value, now_ms=NOW_MS))
         assert payload.is_intact(data)
         again = payload.restore(data, Limits(), now_ms=NOW_MS)
-        assert isinstance(again, (HashValue, SetValue))
+        assert isinstance(again, Value)
+        assert again.encoding == value.encoding
         assert content_of(again) == content_of(value)
         again.check()
