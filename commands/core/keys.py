@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from .numbers import leading_integer, parse_integer
@@ -32,11 +33,29 @@ def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
     for spec in row.keys:
         if NOT_KEY in spec.access:
             continue
+        if spec.is_loose and spec.count_at is not None and parse_integer(argv[spec.count_at]) is None:
+            return _find_keys_loosely(row, argv)
         positions = key_positions(spec, argv)
         if not positions and spec.count_at is not None:
             return []  # the number of keys is wrong
         found += [(argv[position], spec) for position in positions]
     return found
+
+
+def _find_keys_loosely(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
+    """The keys if the number of them is spelled as `01`: Redis finds those first, and reports no access to any key."""
+    found: list[tuple[bytes, KeySpec]] = []
+    for spec in sorted(row.keys, key=_is_fixed):
+        positions = key_positions(spec, argv)
+        if not positions:
+            return []
+        without_access = replace(spec, access=())
+        found += [(argv[position], without_access) for position in positions]
+    return found
+
+
+def _is_fixed(spec: KeySpec) -> bool:
+    return spec.count_at is None
 
 
 def key_positions(spec: KeySpec, argv: list[bytes]) -> range:
@@ -92,8 +111,6 @@ def access_names(spec: KeySpec) -> list[str]:
 
 def access_of(spec: KeySpec, argv: list[bytes]) -> list[str]:
     """The access of this request to the keys of a spec."""
-    if spec.is_loose and spec.count_at is not None and parse_integer(argv[spec.count_at]) is None:
-        return []  # Redis finds the keys of a script in two ways; the way that accepts `01` reports no flags
     names = [name for name in access_names(spec) if name != "incomplete"]
     if VARIABLE not in names:
         return names

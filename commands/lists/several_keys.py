@@ -52,7 +52,7 @@ def pop_first(context: Context, request: PopRequest) -> Reply | None:
     "LMPOP",
     arity=-4,
     flags=Flag.WRITE | Flag.MOVABLEKEYS,
-    keys=(KeySpec(2, 0, 1, ("RW", "access", "delete"), count_at=1),),
+    keys=(KeySpec(2, 0, 1, ("RW", "access", "delete"), count_at=1, is_loose=True),),
     categories=("list",),
     group="list",
     since="7.0.0",

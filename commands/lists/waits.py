@@ -87,7 +87,7 @@ def brpop(context: Context, argv: list[bytes]) -> Reply:
     "BLMPOP",
     arity=-5,
     flags=Flag.WRITE | Flag.BLOCKING | Flag.MOVABLEKEYS,
-    keys=(KeySpec(3, 0, 1, ("RW", "access", "delete"), count_at=2),),
+    keys=(KeySpec(3, 0, 1, ("RW", "access", "delete"), count_at=2, is_loose=True),),
     categories=("list",),
     group="list",
     since="7.0.0",

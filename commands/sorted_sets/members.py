@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from ...protocol.replies import NULL_ARRAY, Reply
 from ...protocol.scalars import double_text
 from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
-from ...store.errors import GenericError, syntax_error
+from ...store.errors import GenericError, syntax_error, wrong_number_of_arguments
 from ...store.events import ZADD, ZINCR, ZREM
 from ...store.glob import matching_texts
 from ..core.member_scan import parse_cursor, parse_member_scan
@@ -280,7 +280,9 @@ def zmscore(context: Context, argv: list[bytes]) -> Reply:
 def _rank(context: Context, argv: list[bytes], *, reverse: bool) -> Reply:
     """The rank of a member, with its score if that is asked for. Raises GenericError, WrongType."""
     with_score = len(argv) == 4
-    if len(argv) > 4 or (with_score and argv[3].upper() != b"WITHSCORE"):
+    if len(argv) > 4:
+        raise wrong_number_of_arguments(b"zrevrank" if reverse else b"zrank")
+    if with_score and argv[3].upper() != b"WITHSCORE":
         raise syntax_error()
     value = context.db.read_companion(argv[1], SortedSetValue, context.now_ms)
     rank = None if value is None else value.rank(argv[2])
