@@ -66,7 +66,7 @@ def _filled(word: bytes, values: tuple[bytes, bytes, bytes]) -> bytes:
 FILL: Final = (
     "SET k{n} value-{n}-of-some-length; XADD s {id} sensor sensor-{n} kind temperature value {n};"
     "HSET h{n} a 1 b 2 word word; SADD e{n} a b c {n}; HSET big-hash f{n} value-{n}; SADD big-set m{n};"
-    "ZADD z{n} 1 a 2 b 3 word; ZADD big-zset {n} m{n}"
+    "ZADD z{n} 1 a 2 b 3 word; ZADD big-zset {n} m{n}; RPUSH l{n} a b word; RPUSH big-list value-{n}"
 )
 FILL_ONCE: Final = (
     "SET number 1; SET text some-text; SET other some-other-text; SET source value;"
@@ -216,6 +216,65 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "XREVRANGE": (Form("XREVRANGE s + - COUNT 10"),),
     "XSETID": (Form("XSETID s 9999999999999-0"),),
     "XTRIM": (Form("XTRIM s MAXLEN 100000"),),
+    "BLMOVE": (Form("BLMOVE d{n} moved LEFT RIGHT 1", fresh="RPUSH d{n} a b c"),),
+    "BLMOVEM": (Form("BLMOVEM d{n} moved LEFT RIGHT 1 COUNT 2 BULK", fresh="RPUSH d{n} a b c"),),
+    "BLMPOP": (Form("BLMPOP 1 1 d{n} LEFT", fresh="RPUSH d{n} a b c"),),
+    "BLPOP": (Form("BLPOP d{n} 1", fresh="RPUSH d{n} a b c"),),
+    "BRPOP": (Form("BRPOP d{n} 1", fresh="RPUSH d{n} a b c"),),
+    "BRPOPLPUSH": (Form("BRPOPLPUSH d{n} moved 1", fresh="RPUSH d{n} a b c"),),
+    "BZMPOP": (Form("BZMPOP 1 1 d{n} MIN", fresh="ZADD d{n} 1 a 2 b"),),
+    "BZPOPMAX": (Form("BZPOPMAX d{n} 1", fresh="ZADD d{n} 1 a 2 b"),),
+    "BZPOPMIN": (Form("BZPOPMIN d{n} 1", fresh="ZADD d{n} 1 a 2 b"),),
+    "LINDEX": (Form("LINDEX l{warm} 1"), Form("LINDEX big-list {warm}"),),
+    "LINSERT": (Form("LINSERT d{n} BEFORE b value", fresh="RPUSH d{n} a b c"),),
+    "LMOVE": (Form("LMOVE d{n} moved LEFT RIGHT", fresh="RPUSH d{n} a b c"), Form("LMOVE l{warm} l{warm} LEFT RIGHT"),),
+    "LMOVEM": (Form("LMOVEM d{n} moved LEFT RIGHT COUNT 2 BULK", fresh="RPUSH d{n} a b c"),),
+    "LMPOP": (Form("LMPOP 1 d{n} LEFT", fresh="RPUSH d{n} a b c"),),
+    "LPOP": (Form("LPOP d{n}", fresh="RPUSH d{n} a b c"), Form("LPOP d{n} 2", fresh="RPUSH d{n} a b c"),),
+    "LPOS": (Form("LPOS l{warm} b"), Form("LPOS big-list value-{warm}"),),
+    "LPUSH": (
+        Form("LPUSH new{n} value"),
+        Form("LPUSH tasks value-{n}"),
+        Form("LPUSH new{n} " + " ".join("value" for _ in TEN)),
+    ),
+    "LPUSHX": (Form("LPUSHX tasks value-{n}", once="LPUSH tasks value"),),
+    "LRANGE": (Form("LRANGE l{warm} 0 -1"), Form("LRANGE big-list 0 99"), Form("LRANGE big-list 0 -1"),),
+    "LREM": (Form("LREM d{n} 1 b", fresh="RPUSH d{n} a b c"),),
+    "LSET": (Form("LSET l{warm} 1 word"), Form("LSET big-list {warm} value-{warm}"),),
+    "LTRIM": (Form("LTRIM d{n} 0 1", fresh="RPUSH d{n} a b c"),),
+    "RPOP": (Form("RPOP d{n}", fresh="RPUSH d{n} a b c"),),
+    "RPOPLPUSH": (Form("RPOPLPUSH d{n} moved", fresh="RPUSH d{n} a b c"),),
+    "RPUSH": (Form("RPUSH new{n} value"), Form("RPUSH tasks value-{n}"),),
+    "RPUSHX": (Form("RPUSHX tasks value-{n}", once="LPUSH tasks value"),),
+    "ZADD": (Form("ZADD z{warm} 1 a"), Form("ZADD big-zset {n} m{warm}"), Form("ZADD new{n} 1 a"),),
+    "ZCOUNT": (Form("ZCOUNT z{warm} 1 2"), Form("ZCOUNT big-zset 100 (200"),),
+    "ZDIFF": (Form("ZDIFF 1 z{warm}"),),
+    "ZDIFFSTORE": (Form("ZDIFFSTORE stored 1 z{warm}"),),
+    "ZINTER": (Form("ZINTER 1 z{warm}"),),
+    "ZINTERCARD": (Form("ZINTERCARD 1 z{warm}"),),
+    "ZINTERSTORE": (Form("ZINTERSTORE stored 1 z{warm}"),),
+    "ZLEXCOUNT": (Form("ZLEXCOUNT z{warm} - +"),),
+    "ZMPOP": (Form("ZMPOP 1 d{n} MIN", fresh="ZADD d{n} 1 a 2 b"),),
+    "ZPOPMAX": (Form("ZPOPMAX d{n}", fresh="ZADD d{n} 1 a 2 b"),),
+    "ZPOPMIN": (Form("ZPOPMIN d{n}", fresh="ZADD d{n} 1 a 2 b"),),
+    "ZRANGE": (
+        Form("ZRANGE z{warm} 0 -1"),
+        Form("ZRANGE big-zset 0 99 WITHSCORES"),
+        Form("ZRANGE big-zset 100 200 BYSCORE"),
+    ),
+    "ZRANGEBYLEX": (Form("ZRANGEBYLEX z{warm} - +"),),
+    "ZRANGEBYSCORE": (Form("ZRANGEBYSCORE z{warm} 1 2"), Form("ZRANGEBYSCORE big-zset 100 200 WITHSCORES LIMIT 0 10"),),
+    "ZRANGESTORE": (Form("ZRANGESTORE stored z{warm} 0 -1"),),
+    "ZRANK": (Form("ZRANK z{warm} a"), Form("ZRANK big-zset m{warm}"),),
+    "ZREM": (Form("ZREM d{n} a", fresh="ZADD d{n} 1 a 2 b"),),
+    "ZREMRANGEBYLEX": (Form("ZREMRANGEBYLEX d{n} - [a", fresh="ZADD d{n} 1 a 1 b"),),
+    "ZREMRANGEBYRANK": (Form("ZREMRANGEBYRANK d{n} 0 0", fresh="ZADD d{n} 1 a 2 b"),),
+    "ZREMRANGEBYSCORE": (Form("ZREMRANGEBYSCORE d{n} 1 1", fresh="ZADD d{n} 1 a 2 b"),),
+    "ZREVRANGEBYLEX": (Form("ZREVRANGEBYLEX z{warm} + -"),),
+    "ZREVRANGEBYSCORE": (Form("ZREVRANGEBYSCORE z{warm} 2 1"),),
+    "ZSCORE": (Form("ZSCORE z{warm} a"), Form("ZSCORE big-zset m{warm}"),),
+    "ZUNION": (Form("ZUNION 2 z{warm} z1"),),
+    "ZUNIONSTORE": (Form("ZUNIONSTORE stored 2 z{warm} z1"),),
 }  # fmt: skip
 
 # Requests that no server serves, by the name of the table.
@@ -243,7 +302,7 @@ VALUES: Final = {
 }  # fmt: skip
 TYPES: Final = {"key": "k{warm}", "integer": "0", "unix-time": "4102444800", "pattern": "*", "double": "1.5"}
 # Keys that have a value of the type of a group of commands; others have the key of `TYPES`.
-KEYS: Final = {"stream": "s", "hash": "h{warm}", "set": "e{warm}", "sorted-set": "z{warm}"}
+KEYS: Final = {"stream": "s", "hash": "h{warm}", "list": "l{warm}", "set": "e{warm}", "sorted-set": "z{warm}"}
 
 
 def forms_of(row: Row) -> tuple[Form, ...]:

@@ -64,7 +64,8 @@ def _argument(argument: Argument) -> str:
         text = f"{argument.token} {inner}" if argument.token else inner
     if not argument.optional:
         return text
-    return f"[{text[1:-1]}]" if text.startswith("<") and text.endswith(">") else f"[{text}]"
+    is_enclosed = text.startswith("<") and text.endswith(">") and (argument.type == "oneof" or text.count("<") == 1)
+    return f"[{text[1:-1]}]" if is_enclosed else f"[{text}]"
 
 
 def _inner(argument: Argument) -> str:

@@ -100,8 +100,10 @@ def lset(context: Context, argv: list[bytes]) -> Reply:
     ),
 )
 def linsert(context: Context, argv: list[bytes]) -> Reply:
-    """LINSERT key BEFORE | AFTER pivot element. Returns the new length; -1 if no element equals the pivot, 0 if the key
-    is missing. Raises WrongType, GenericError. Source: Redis 2.2."""
+    """LINSERT key <BEFORE | AFTER> pivot element. Returns the new length; -1 if no element equals the pivot.
+
+    0 if the key is missing. Raises WrongType, GenericError. Source: Redis 2.2.
+    """
     where = argv[2].upper()
     if where not in (b"BEFORE", b"AFTER"):
         raise syntax_error()

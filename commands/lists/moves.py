@@ -123,8 +123,10 @@ def move(context: Context, source: bytes, destination: bytes, from_left: bool, t
     ),
 )
 def lmove(context: Context, argv: list[bytes]) -> Reply:
-    """LMOVE source destination LEFT | RIGHT LEFT | RIGHT. Returns the element, null if there is none.
-    Raises WrongType, GenericError. Source: Redis 6.2."""
+    """LMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT>. Returns the element, null if there is none.
+
+    Raises WrongType, GenericError. Source: Redis 6.2.
+    """
     from_left = is_left(argv[3])
     element = move(context, argv[1], argv[2], from_left, is_left(argv[4]))
     if element is not None:
@@ -217,7 +219,7 @@ def rpoplpush(context: Context, argv: list[bytes]) -> Reply:
     ),
 )
 def lmovem(context: Context, argv: list[bytes]) -> Reply:
-    """LMOVEM source destination LEFT | RIGHT LEFT | RIGHT [COUNT | EXACTLY count OBO | BULK]
+    """LMOVEM source destination <LEFT | RIGHT> <LEFT | RIGHT> [<COUNT count | EXACTLY count> <OBO | BULK>]
 
     Returns the elements in the order in which they are in the destination; null if there are none, or too few for
     EXACTLY. Raises WrongType, GenericError. Source: Redis 8.10.

@@ -73,7 +73,9 @@ def pop_first(context: Context, request: PopRequest) -> Reply | None:
     ),
 )
 def lmpop(context: Context, argv: list[bytes]) -> Reply:
-    """LMPOP numkeys key [key ...] LEFT | RIGHT [COUNT count]. Returns the key and its elements, null if there are none.
-    Raises WrongType, GenericError. Source: Redis 7.0."""
+    """LMPOP numkeys key [key ...] <LEFT | RIGHT> [COUNT count]. Returns the key and its elements.
+
+    Null if there are none. Raises WrongType, GenericError. Source: Redis 7.0.
+    """
     reply = pop_first(context, PopRequest(argv, 1))
     return NULL_ARRAY if reply is None else reply

@@ -109,8 +109,10 @@ def brpop(context: Context, argv: list[bytes]) -> Reply:
     ),
 )
 def blmpop(context: Context, argv: list[bytes]) -> Reply:
-    """BLMPOP timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]. Returns the key and its elements, null after the
-    time. Raises WrongType, GenericError. Source: Redis 7.0."""
+    """BLMPOP timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]. Returns the key and its elements.
+
+    Null after the time. Raises WrongType, GenericError. Source: Redis 7.0.
+    """
     request = PopRequest(argv, 2)
     timeout_ms = timeout_in_seconds(argv[1], context.now_ms)
     reply = pop_first(context, request)
@@ -153,7 +155,7 @@ def blmpop(context: Context, argv: list[bytes]) -> Reply:
     ),
 )
 def blmove(context: Context, argv: list[bytes]) -> Reply:
-    """BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout. Returns the element, null after the time.
+    """BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout. Returns the element, null after the time.
     Raises WrongType, GenericError. Source: Redis 6.2."""
     from_left, to_left = is_left(argv[3]), is_left(argv[4])
     timeout_ms = timeout_in_seconds(argv[5], context.now_ms)
@@ -255,7 +257,7 @@ def brpoplpush(context: Context, argv: list[bytes]) -> Reply:
     ),
 )
 def blmovem(context: Context, argv: list[bytes]) -> Reply:
-    """BLMOVEM source destination LEFT | RIGHT LEFT | RIGHT timeout [COUNT | EXACTLY count OBO | BULK]
+    """BLMOVEM source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout [<COUNT count | EXACTLY count> <OBO | BULK>]
 
     Returns the elements, null after the time. Raises WrongType, GenericError. Source: Redis 8.10.
     """
