@@ -8,12 +8,9 @@ from ...store.errors import GenericError, no_such_key, syntax_error
 from ...store.events import LINSERT, LREM, LSET
 from ..core.int64 import INT64_MAX, INT64_MIN
 from ..core.numbers import integer, integer_between
+from ..core.random_picks import OUT_OF_RANGE
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
-
-
-def _out_of_range() -> GenericError:
-    return GenericError(b"value is out of range, value must between -9223372036854775807 and 9223372036854775807")
 
 
 @command(
@@ -83,7 +80,7 @@ def lset(context: Context, argv: list[bytes]) -> Reply:
     categories=("list",),
     group="list",
     since="2.2.0",
-    summary="Adds an element beside another one of a list.",
+    summary="Adds an element before or after another one of a list.",
     complexity="O(N) in the number of elements before the other one.",
     arguments=(
         Argument("key", "key", key_spec_index=0),
@@ -140,7 +137,7 @@ def lrem(context: Context, argv: list[bytes]) -> Reply:
     is 0. Returns how many were removed. Raises WrongType, GenericError. Source: Redis 1.0."""
     count = integer(argv[2])
     if count == INT64_MIN:
-        raise _out_of_range()
+        raise GenericError(OUT_OF_RANGE)
     value = context.db.find_companion(argv[1], ListValue, context.now_ms)
     if value is None:
         return 0
@@ -175,7 +172,7 @@ def _parse_search(argv: list[bytes]) -> _Search:
         if word == b"RANK":
             search.rank = integer(number)
             if search.rank == INT64_MIN:
-                raise _out_of_range()
+                raise GenericError(OUT_OF_RANGE)
             if not search.rank:
                 raise GenericError(
                     b"RANK can't be zero: use 1 to start from the first match, 2 from the second ... "

@@ -160,4 +160,6 @@ def _check_of(user: User, row: Row) -> Check | None:
             return None
     if row.channels is not None or not selectors:
         return RulesCheck(user, row)
+    if any(spec.is_loose for spec in row.keys):  # the access depends on how the number of keys is spelled
+        return RulesCheck(user, row)
     return OneKeyCheck(row, selectors) if row.has_one_key else KeyCheck(row, selectors)

@@ -214,7 +214,7 @@ class ListValue(Companion):
         self._text_size += text_size(element) - text_size(old)
 
     def insert(self, pivot: bytes, element: bytes, after: bool) -> bool:
-        """Add an element beside the first one that equals `pivot`. Returns whether there is one."""
+        """Add an element next to the first one that equals `pivot`. Returns whether there is one."""
         for at, node in enumerate(self._nodes):
             if pivot in node.elements:
                 index = node.elements.index(pivot)

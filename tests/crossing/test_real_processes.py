@@ -184,11 +184,12 @@ def bring_into(state: str, wire: Wire) -> None:
 
 
 def cross(wire: Wire, act: Act, number: int) -> None:
-    """Send an act between two fences; the replies come in order."""
+    """Send an act between two fences; the replies come in order. One that would wait is sent in a transaction."""
     fences = [b"before %d" % number, b"behind %d" % number]
     identity = int(parse(wire.call("CLIENT", "ID")).value)
     request = [b"0" if word in (b"<actor>", b"<reader>", b"<waiter>") else word for word in act.request]
-    wire.send_bytes(encode([b"ECHO", fences[0]]) + encode(request) + encode([b"ECHO", fences[1]]))
+    requests = [[b"MULTI"], request, [b"EXEC"]] if request[0].upper() in WAITING else [request]
+    wire.send_bytes(b"".join(map(encode, ([b"ECHO", fences[0]], *requests, [b"ECHO", fences[1]]))))
     assert parse(wire.receive()) == Node(b"$", fences[0]), act.name
     replies = [parse(wire.receive())]
     while replies[-1] != Node(b"$", fences[1]):

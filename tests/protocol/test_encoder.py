@@ -165,7 +165,7 @@ def test_helpers_write_what_the_encoders_write() -> None:
     ("number", "text"),
     [
         (0.0, b"0"),
-        (-0.0, b"0"),
+        (-0.0, b"-0"),
         (0.1, b"0.1"),
         (-2.5, b"-2.5"),
         (0.1 + 0.2, b"0.30000000000000004"),

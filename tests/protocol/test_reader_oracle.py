@@ -97,7 +97,7 @@ def test_redis_splits_inline_words_alike(oracle: Server, line: bytes) -> None:
 
 def test_redis_lays_doubles_out_alike(oracle: Server) -> None:
     numbers = [scale * 10.0**exponent for scale in (1, 1.5, 123456789.0, 1 / 3) for exponent in range(-30, 31)]
-    numbers += [2.0**exponent for exponent in range(50, 80)] + [-0.0, -2.5, struct.unpack("<d", b"\x01" + bytes(7))[0]]
+    numbers += [2.0**exponent for exponent in range(50, 80)] + [-2.5, struct.unpack("<d", b"\x01" + bytes(7))[0]]
     numbers += [float("inf"), float("-inf")]
     with Wire(oracle.port) as wire:
         for number in numbers:

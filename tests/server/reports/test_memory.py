@@ -218,8 +218,8 @@ def test_users_count_in_used_memory_until_they_are_deleted(tmp_path: Path) -> No
     assert caller.call("ACL SETUSER bob ~x syntax-error").startswith(b"-ERR")
     caller.call("ACL SETUSER default -get", "ACL SETUSER default +get")
     default_change = memory.measure() - before - grown
-    # Their table of commands may have become larger by a step.
-    assert abs(default_change) < 10_000
+    # Their table of commands may have become larger or smaller by a step.
+    assert abs(default_change) < 20_000
     caller.call("ACL SAVE", "ACL DELUSER bob")
     assert memory.measure() - before - default_change < 2_000
     assert caller.call("ACL LOAD") == b"+OK\r\n"
