@@ -127,7 +127,7 @@ def filled(dataset: Dataset, size: int) -> Rig:
     if dataset.text:
         for first in range(0, size, BATCH):
             send(caller, dataset.text, range(first, min(first + BATCH, size)))
-    rig.log.units.clear()
+    rig.log.clear()
     return rig
 
 
@@ -157,7 +157,7 @@ def form_cost(rig: Rig, name: str, form: Form, first: int) -> Cost:
             send(feeder, text, numbers)
         for each in (*others, caller, feeder):
             rig.dispatcher.detach(each.session)
-        rig.log.units.clear()
+        rig.log.clear()
 
 
 def form_costs(dataset: Dataset, size: int, only: str = "") -> dict[str, Cost]:

@@ -50,6 +50,11 @@ class RecordingLog:
         self.databases: list[int] = []
         self.mark = 0
 
+    def clear(self) -> None:
+        """Forget all records."""
+        self.units.clear()
+        self.databases.clear()
+
     def append(self, effects: list[tuple[int, bytes]], grouped: bool) -> None:
         """A group is one unit, the others are one each; records are kept as text, as `words joined by blanks`."""
         self.mark += 1
