@@ -56,9 +56,9 @@ def move_several(context: Context, request: MoveRequest) -> list[bytes] | None:
     value = context.db.find_companion(request.source, ListValue, context.now_ms)
     if value is None:
         return None
-    context.db.find_companion(request.destination, ListValue, context.now_ms)
     if request.is_exact and len(value) < request.count:
         return None
+    context.db.find_companion(request.destination, ListValue, context.now_ms)
     moved = value.pop(request.count, request.from_left)
     if request.in_bulk and not request.from_left:
         moved.reverse()

@@ -31,9 +31,9 @@ class LexBound(NamedTuple):
 
 
 def score_bound(token: bytes) -> ScoreBound:
-    """An end of a range of scores, as `1.5`, `(1.5` or `-inf`. Raises GenericError."""
+    """An end of a range of scores, as `1.5`, `(1.5` or `-inf`. As in C, a zero byte ends it. Raises GenericError."""
     is_exclusive = token[:1] == b"("
-    text = (token[1:] if is_exclusive else token).lstrip(_BLANKS)
+    text = (token[1:] if is_exclusive else token).partition(b"\0")[0].lstrip(_BLANKS)
     score = parse_float(text) if text else 0.0
     if score is None:
         score = _beyond(text)
@@ -43,7 +43,7 @@ def score_bound(token: bytes) -> ScoreBound:
 def _beyond(text: bytes) -> float:
     """The number that C reads where it is too large or too small. Raises GenericError."""
     try:
-        score = float(text) if text.isascii() and b"_" not in text else math.nan
+        score = float(text) if text.isascii() and b"_" not in text and text == text.rstrip() else math.nan
     except ValueError:
         score = math.nan
     if math.isnan(score):
@@ -52,9 +52,13 @@ def _beyond(text: bytes) -> float:
 
 
 def lex_bound(token: bytes) -> LexBound:
-    """An end of a range of members: `-`, `+`, `[member` or `(member`. Raises GenericError."""
-    if token in (b"-", b"+"):
-        return LexBound(b"", False, -1 if token == b"-" else 1)
+    """An end of a range of members: `-`, `+`, `[member` or `(member`. Raises GenericError.
+
+    As in C, a zero byte ends the signs.
+    """
+    infinity = token.partition(b"\0")[0]
+    if infinity in (b"-", b"+"):
+        return LexBound(b"", False, -1 if infinity == b"-" else 1)
     if token[:1] not in (b"[", b"("):
         raise GenericError(NOT_A_LEX_RANGE)
     return LexBound(token[1:], token[:1] == b"(", 0)

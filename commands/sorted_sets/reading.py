@@ -49,7 +49,7 @@ class RangeRequest:
             elif word == b"LIMIT" and index + 2 < len(argv):
                 self.offset, self.count = integer(argv[index + 1]), integer(argv[index + 2])
                 index += 2
-            elif reverse is None and word == b"REV":
+            elif reverse is None and not self.reverse and word == b"REV":
                 self.reverse = True
             elif by is None and self.by is By.INDEX and word in (b"BYLEX", b"BYSCORE"):
                 self.by = By.LEX if word == b"BYLEX" else By.SCORE

@@ -17,6 +17,8 @@ import pytest
 
 from crossing.acts import Act, all_acts
 from crossing.test_crossing import MINUTES, SEED, is_likely
+from differential.plain_requests import always_waits
+from headrace.commands.core.table import all_rows
 from support.killable import Writer
 from support.replies import Node, parse
 from support.servers import Server
@@ -28,6 +30,8 @@ ACTS_COUNT = 40 if MINUTES < 1 else 400
 """Acts that are sampled for each state."""
 POLL_COUNT = 2_000
 DEADLINE_S = 60.0
+WAITING = {row.name.encode() for row in all_rows() if always_waits(row)}
+"""Commands that are sent in a transaction, where they do not wait."""
 
 ELSEWHERE = (
     "ACL|", "AUTH", "CLIENT|KILL", "CLIENT|REPLY", "CONFIG|SET appendonly no", "CONFIG|SET bind", "CONFIG|SET client",
