@@ -169,8 +169,8 @@ def _run(db: Database, key: bytes, operation: Operation) -> tuple[int | None, bo
     ),
 )
 def bitfield(context: Context, argv: list[bytes]) -> Reply:
-    """BITFIELD key [GET type offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET type offset value |
-    INCRBY type offset increment> ...]
+    """BITFIELD key [<GET type offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET type offset value |
+    INCRBY type offset increment>> ...]
 
     A type is i1 to i64, signed, or u1 to u63. An offset is in bits, or with `#` in fields of the type. OVERFLOW is for
     the operations after it: WRAP, the default, drops high bits, SAT keeps the nearest number, FAIL changes nothing. The
@@ -229,7 +229,9 @@ def _read_all(context: Context, key: bytes, operations: list[Operation]) -> Repl
     ),
 )
 def bitfield_ro(context: Context, argv: list[bytes]) -> Reply:
-    """BITFIELD_RO key [GET type offset ...]. Does what BITFIELD does with GET alone.
+    """BITFIELD_RO key [GET type offset [GET type offset ...]]
+
+    Does what BITFIELD does with GET alone.
 
     Returns a number for each GET. Raises WrongType, GenericError. Source: Redis 6.0.
     """
