@@ -114,7 +114,7 @@ def _run(db: Database, key: bytes, operation: Operation) -> tuple[int | None, bo
     "BITFIELD",
     arity=-2,
     flags=WRITE,
-    keys=(KeySpec(1, 1, 1, ("RW", "access", "update", "variable_flags")),),
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "update", "variable_flags"), has_bit_fields=True),),
     categories=("bitmap",),
     group="bitmap",
     since="3.2.0",
