@@ -15,23 +15,19 @@ _WRITES: Final = {
     "hset hsetex hsetnx",
     "array": "ardel ardelrange arinsert armset arring arset",
     "vector set": "vadd vrem vsetattr",
-    "bitmap": "bitfield bitop setbit",
     "HyperLogLog": "pfadd pfcount pfmerge",
 }
 TYPES: Final = {name.encode(): type_name for type_name, names in _WRITES.items() for name in names.split()}
 # Commands that write no key.
 KEYLESS: Final = frozenset((b"function", b"module", b"fcall", b"himport"))
-# Commands whose first key is their second argument.
-SECOND: Final = frozenset((b"bitop",))
 
 
 def describe(request: Request) -> str:
     """A command, with the type and the name of the first key that it writes."""
     name = request[0].lower()
-    index = 2 if name in SECOND else 1
     text = request[0].decode("utf-8", "backslashreplace")
-    if name in KEYLESS or len(request) <= index:
+    if name in KEYLESS or len(request) < 2:
         return text
-    key = request[index].decode("utf-8", "backslashreplace")
+    key = request[1].decode("utf-8", "backslashreplace")
     type_name = TYPES.get(name)
     return f"{text} on the {type_name} '{key}'" if type_name else f"{text} on '{key}'"

@@ -246,11 +246,15 @@ class Database(Observed):
 
         Bytes missing before the offset become zeros. A long string that nothing else refers to is not copied.
         """
+        self.edit(key, offset, piece)
+        self.touch(key, event)
+        return len(self.keys[key])
+
+    def edit(self, key: bytes, offset: int, piece: bytes) -> None:
+        """Change the existing string at `key` as `splice` does. The caller touches the key."""
         if not self.keys.splice(key, offset, piece):
             self.keys.put(key, spliced(plain_text(self.keys[key]) or b"", offset, piece), keep_expiry=True)
-        self.touch(key, event)
         self.signal_ready(key)
-        return len(self.keys[key])
 
     def _store(self, key: bytes, value: Value, *, keep_expiry: bool) -> bool:
         """Put a value into the tables. Returns whether the key is new. Nothing is announced."""

@@ -33,6 +33,7 @@ INCRBY: Final = Event(b"$", b"incrby")
 INCRBYFLOAT: Final = Event(b"$", b"incrbyfloat")
 SETRANGE: Final = Event(b"$", b"setrange")
 APPEND: Final = Event(b"$", b"append")
+SETBIT: Final = Event(b"$", b"setbit")
 
 HSET: Final = Event(b"h", b"hset")
 HDEL: Final = Event(b"h", b"hdel")

@@ -14,7 +14,7 @@ EMBEDDED_SIZE_MAX: Final = 41
 
 
 class EditedText(bytes):
-    """Changed in place by APPEND or SETRANGE: Redis keeps it apart from then on."""
+    """Changed in place by APPEND, SETRANGE or a command on bits: Redis keeps it apart from then on."""
 
     __slots__ = ()
 

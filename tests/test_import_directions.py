@@ -34,6 +34,7 @@ ORDER = {
         "sets",
         "sorted_sets",
         "lists",
+        "bits",
         "strings",
         "streams",
         "policies",

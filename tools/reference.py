@@ -15,6 +15,7 @@ GROUPS: Final = {
     "stream": "Streams and consumer groups",
     "generic": "Keys",
     "string": "Strings",
+    "bitmap": "Bits of strings",
     "hash": "Hashes",
     "list": "Lists",
     "set": "Sets",

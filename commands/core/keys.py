@@ -15,8 +15,12 @@ READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, 
 # Key-spec flags that COMMAND prints in capitals; the others it prints in small letters.
 ACCESS_KINDS: Final = ("RO", "RW", "OW", "RM")
 
-# The access depends on the request: SET with GET reads as well, and SET and DELEX read if they have a condition.
+# The access depends on the request: SET with GET reads as well, SET and DELEX read if they have a condition, and
+# BITFIELD may only read.
 VARIABLE: Final = "variable_flags"
+
+# Operations of BITFIELD that write nothing, and the number of words after each.
+_READING_FIELDS: Final = {b"GET": 2, b"OVERFLOW": 1}
 
 # Options of SET and DELEX that compare the present value.
 CONDITIONS: Final = {b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}
@@ -116,10 +120,23 @@ def access_of(spec: KeySpec, argv: list[bytes]) -> list[str]:
         return names
     if "delete" in names:
         return ["RM" if CONDITIONS.isdisjoint(map(bytes.upper, argv[2:])) else "RW", "delete"]
+    if spec.has_bit_fields:
+        return ["RO", "access"] if _only_reads_fields(argv) else ["RW", "access", "update"]
     options = {word.upper() for word in argv[3:]}
     if b"GET" in options:
         return ["RW", "access", "update"]
     return ["RW" if options & CONDITIONS else "OW", "update"]
+
+
+def _only_reads_fields(argv: list[bytes]) -> bool:
+    """Whether a BITFIELD has no operation but GET. OVERFLOW alone writes nothing."""
+    index = 2
+    while index < len(argv):
+        arguments_count = _READING_FIELDS.get(argv[index].upper())
+        if arguments_count is None or index + arguments_count >= len(argv):
+            return False
+        index += arguments_count + 1
+    return True
 
 
 def key_range(specs: tuple[KeySpec, ...]) -> tuple[int, int, int]:

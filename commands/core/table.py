@@ -118,6 +118,8 @@ class KeySpec:
     # With `keyword`: the only key is the word after it. It is one of the names in pairs of names and values from
     # `start` on. An empty word is no key.
     is_option: bool = False
+    # Whether the access follows from the operations of a BITFIELD.
+    has_bit_fields: bool = False
     # The note of COMMAND INFO on a spec that is not exact, in the words of Redis.
     note: str | None = None
 

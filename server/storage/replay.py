@@ -198,10 +198,9 @@ class Replay(Filling):
 
 
 # Commands whose result is a string, which commands of Headrace may change. PFCOUNT stores the count in the string.
-MAKES_STRINGS: Final = {b"BITFIELD", b"BITOP", b"PFADD", b"PFCOUNT", b"PFMERGE", b"SETBIT"}
+MAKES_STRINGS: Final = {b"PFADD", b"PFCOUNT", b"PFMERGE"}
 
-# Records that write another key than their first word, by command.
-WRITES_SECOND_WORD: Final = {b"BITOP"}
+# Records that write the keys after a word.
 WRITES_AFTER_STORE: Final = {b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER"}
 
 
@@ -215,7 +214,7 @@ def written_keys(name: bytes, argv: list[bytes]) -> list[bytes]:
         return [argv[index + 1] for index in range(2, len(argv) - 1) if words[index] in (b"STORE", b"STOREDIST")]
     if name.lower() in REDIS_CONTAINERS:
         return []
-    return argv[2:3] if name in WRITES_SECOND_WORD else argv[1:2]
+    return argv[1:2]
 
 
 @contextmanager

@@ -64,6 +64,7 @@ VALUES = {
 }  # fmt: skip
 # Values of a single command, numbers too.
 OWN_VALUES = {
+    **{key: {"encoding": b"u8"} for key in ("BITFIELD", "BITFIELD_RO")},
     "COMMAND|GETKEYS": {"command": b"MGET"},
     "COMMAND|GETKEYSANDFLAGS": {"command": b"MGET"},
     "CONFIG|SET": {"value": b"1"},
@@ -89,6 +90,7 @@ UNBALANCED = "there are as many IDs as keys"
 REFUSED = {
     "ACL|LOAD": {"": NO_FILE},
     "ACL|SAVE": {"": NO_FILE},
+    "BITOP": {r"^(DIFF|DIFF1|ANDOR) k k$": "there are at least two source keys"},
     "AUTH": {r"^x$": "the default user has no password"},
     "CLIENT|CACHING": {r"^NO$": "the client is in the mode OPTIN"},
     "CLIENT|KILL": {r"^x$": "no client has this address"},

@@ -30,7 +30,17 @@ from headrace.commands.core.table import Argument, Flag, Row, all_rows
 assert registry.FAMILIES
 
 # Relative frequency of the commands of a group; other groups have 1.
-WEIGHTS = {"stream": 8, "hash": 2, "list": 2, "set": 2, "sorted-set": 2, "string": 3, "generic": 2, "transactions": 4}
+WEIGHTS = {
+    "stream": 8,
+    "hash": 2,
+    "list": 2,
+    "set": 2,
+    "sorted-set": 2,
+    "string": 3,
+    "bitmap": 2,
+    "generic": 2,
+    "transactions": 4,
+}
 # The largest number of repetitions of an argument.
 MULTIPLE_MAX = 3
 # One request in so many is bent.

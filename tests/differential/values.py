@@ -183,6 +183,13 @@ BY_NAME: Pools = {
 SHORT_WORDS: list[Token] = [b"x", b"foo", b"a b", b"\xff\x00", b"", b"7", b"-1", b"1.5", INT64_MAX, b"01"]
 # Values of the commands of a group, before those of BY_NAME.
 BY_GROUP: dict[str, Pools] = {
+    "bitmap": {
+        **dict.fromkeys(("key", "destkey"), ([b"str", b"str", b"num", b"num", b"b", b"no"], [b"", b"s"])),
+        "encoding": ([b"u8", b"i8", b"u1", b"i5", b"i64", b"u63"], [b"u64", b"i65", b"u0", b"U8", b"x", b""]),
+        "offset": ([b"0", b"3", b"7", b"8", b"100"], ODD_INTEGERS),
+        "bit": ([b"0", b"1"], ODD_INTEGERS),
+        **dict.fromkeys(("value", "increment"), ([b"0", b"1", b"1", b"-1", b"200"], ODD_INTEGERS)),
+    },
     "hash": {
         "key": ([b"h", b"h", b"h", b"i", b"s", b"no"], [b"", b"str"]),
         "field": ([b"f", b"g", b"f1"], SHORT_WORDS),

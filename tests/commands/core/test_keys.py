@@ -54,6 +54,25 @@ def test_old_clients_see_one_range_over_all_specs() -> None:
     assert key_range(()) == (0, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("words", "only_reads"),
+    [
+        ("", True),
+        ("GET u8 0 get u8 8", True),
+        ("OVERFLOW SAT GET u8 0", True),
+        ("GET u8 0 SET u8 0 1", False),
+        ("INCRBY u8 0 1", False),
+        ("GET u8", False),
+        ("OVERFLOW", False),
+        ("OTHER", False),
+    ],
+)
+def test_bitfield_only_reads_if_it_has_only_get(words: str, only_reads: bool) -> None:
+    spec = KeySpec(1, 1, 1, ("RW", "access", "update", "variable_flags"), has_bit_fields=True)
+    access = ["RO", "access"] if only_reads else ["RW", "access", "update"]
+    assert access_of(spec, [b"BITFIELD", b"k", *words.encode().split()]) == access
+
+
 def test_set_reads_only_with_get() -> None:
     spec = KeySpec(1, 1, 1, ("RW", "ACCESS", "UPDATE", "VARIABLE_FLAGS"))
     assert access_of(spec, [b"SET", b"GET", b"get2"]) == ["OW", "update"]
