@@ -106,8 +106,9 @@ $(VENV)/.installed-dev: pyproject.toml $(SOURCES) $(VENV)/.created $(BUILDER)
 	@touch $@ $(VENV)/.installed
 
 # The clients of other hands, and a Node of their own, in the same environment: pinned in tests/clients.
-$(VENV)/.installed-clients: tests/clients/requirements.txt $(VENV)/.installed-dev
+$(VENV)/.installed-clients: tests/clients/requirements.txt tests/clients/requirements-alone.txt $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement tests/clients/requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --requirement tests/clients/requirements-alone.txt
 	@touch $@
 
 $(VENV)/.installed-node: tests/clients/node/package-lock.json $(VENV)/.installed-clients

