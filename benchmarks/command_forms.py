@@ -174,6 +174,8 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "SADD": (Form("SADD e{warm} member"), Form("SADD big-set m{warm}"), Form("SADD new{n} a")),
     "SDIFFCARD": (Form("SDIFFCARD 1 e{warm}"),),
     "SINTERCARD": (Form("SINTERCARD 1 e{warm}"),),
+    "SORT": (Form("SORT e{warm} ALPHA"),),
+    "SORT_RO": (Form("SORT_RO e{warm} ALPHA"),),
     "SUNIONCARD": (Form("SUNIONCARD 1 e{warm}"),),
     "SET": (
         Form("SET k{warm} value"),

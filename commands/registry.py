@@ -68,6 +68,7 @@ FAMILIES: Final = (
     "sorted_sets.pops",
     "sorted_sets.picks",
     "sorted_sets.algebra",
+    "sorting.sort",
     "streams.trim",
     "streams.entries",
     "streams.add",

@@ -70,6 +70,7 @@ LSET: Final = Event(b"l", b"lset")
 LINSERT: Final = Event(b"l", b"linsert")
 LREM: Final = Event(b"l", b"lrem")
 LTRIM: Final = Event(b"l", b"ltrim")
+SORTSTORE: Final = Event(b"l", b"sortstore")
 
 XADD: Final = Event(b"t", b"xadd", is_announced_first=True)
 XTRIM: Final = Event(b"t", b"xtrim", is_announced_first=True)

@@ -30,6 +30,7 @@ ORDER = {
         "scripting",
         "connections",
         "keyspace",
+        "sorting",
         "hashes",
         "sets",
         "sorted_sets",

@@ -40,7 +40,9 @@ def _describe_key_spec(spec: KeySpec) -> dict[bytes, Any]:
     names = access_names(spec)
     search: dict[bytes, Any]
     kind = b"range"
-    if spec.count_at is not None:
+    if spec.is_unknown:
+        kind, search, found = b"unknown", {b"type": b"unknown", b"spec": {}}, {}
+    elif spec.count_at is not None:
         search, kind = {b"type": b"index", b"spec": {b"index": spec.count_at}}, b"keynum"
         found = {b"keynumidx": 0, b"firstkey": spec.first - spec.count_at, b"keystep": spec.step}
     elif spec.keyword is None:

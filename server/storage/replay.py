@@ -201,7 +201,7 @@ class Replay(Filling):
 MAKES_STRINGS: Final = {b"PFADD", b"PFCOUNT", b"PFMERGE"}
 
 # Records that write the keys after a word.
-WRITES_AFTER_STORE: Final = {b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER"}
+WRITES_AFTER_STORE: Final = {b"GEORADIUS", b"GEORADIUSBYMEMBER"}
 
 
 def written_keys(name: bytes, argv: list[bytes]) -> list[bytes]:

@@ -40,7 +40,7 @@ COUNTERS = {"numfields", "numids", "numkeys"}
 SET_UP = (
     "FLUSHALL", "XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v", "XGROUP CREATE s g 0", "SET k 7",
     "XREADGROUP GROUP g c COUNT 1 STREAMS s >", "ACL SETUSER alice on >x", "SCRIPT LOAD 'return 1'",
-    "HSET h x 1 y 2", "RPUSH l x y", "SADD e x y", "ZADD z 1 x 2 y",
+    "HSET h x 1 y 2", "RPUSH l x y", "SADD e x y", "ZADD z 1 x 2 y", "RPUSH numbers 2 1",
 )  # fmt: skip
 # Keys that have a value of the type of a group of commands; others have a string.
 KEYS = {"stream": b"s", "hash": b"h", "list": b"l", "set": b"e", "sorted-set": b"z"}
@@ -70,6 +70,8 @@ OWN_VALUES = {
     "CONFIG|SET": {"value": b"1"},
     "DEBUG": {"subcommand": b"HELP"},
     "HELLO": {"protover": b"3"},
+    "SORT": {"key": b"numbers"},
+    "SORT_RO": {"key": b"numbers"},
     "WAITAOF": {"numlocal": b"0"},
     "XADD": {"id": b"9-9"},
     **{key: {"start": b"0", "stop": b"1", "min": b"0", "max": b"1"} for key in ("ZRANGE", "ZRANGESTORE")},
