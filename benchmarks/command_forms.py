@@ -307,7 +307,9 @@ VALUES: Final = {
 }  # fmt: skip
 TYPES: Final = {"key": "k{warm}", "integer": "0", "unix-time": "4102444800", "pattern": "*", "double": "1.5"}
 # Keys that have a value of the type of a group of commands; others have the key of `TYPES`.
-KEYS: Final = {"stream": "s", "hash": "h{warm}", "list": "l{warm}", "set": "e{warm}", "sorted-set": "z{warm}"}
+KEYS: Final = {
+    "stream": "s", "hash": "h{warm}", "list": "l{warm}", "set": "e{warm}", "sorted-set": "z{warm}", "geo": "z{warm}"
+}  # fmt: skip
 
 
 def forms_of(row: Row) -> tuple[Form, ...]:

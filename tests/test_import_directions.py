@@ -30,6 +30,7 @@ ORDER = {
         "scripting",
         "connections",
         "keyspace",
+        "geo",
         "sorting",
         "hashes",
         "sets",

@@ -51,7 +51,8 @@ def _describe_key_spec(spec: KeySpec) -> dict[bytes, Any]:
         found = {b"lastkey": last, b"keystep": spec.step, b"limit": 0}
     else:
         search = {b"type": b"keyword", b"spec": {b"keyword": spec.keyword, b"startfrom": spec.start}}
-        found = {b"lastkey": 0 if spec.is_option else -1, b"keystep": 1, b"limit": 0 if spec.is_option else 2}
+        is_one = spec.is_option or spec.is_last_store
+        found = {b"lastkey": 0 if is_one else -1, b"keystep": 1, b"limit": 0 if is_one else 2}
     fields: dict[bytes, Any] = {}
     if spec.note is not None:
         fields[b"notes"] = spec.note.encode()

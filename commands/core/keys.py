@@ -15,6 +15,10 @@ READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, 
 # Options of SORT, and the number of words after each: `BY store` has no key.
 SORT_OPTIONS: Final = {b"LIMIT": 2, b"GET": 1, b"BY": 1}
 
+# Options of GEORADIUS before a key, and the index of the first word that may be one.
+STORE_OPTIONS: Final = (b"STORE", b"STOREDIST")
+FIRST_STORE_INDEX: Final = 5
+
 # Key-spec flags that COMMAND prints in capitals; the others it prints in small letters.
 ACCESS_KINDS: Final = ("RO", "RW", "OW", "RM")
 
@@ -69,6 +73,8 @@ def key_positions(spec: KeySpec, argv: list[bytes]) -> range:
     """Where the keys of one spec are in a request; empty if the arguments name none."""
     if spec.is_unknown:
         return range(0) if spec.keyword is None else _position_after_last(spec.keyword, argv)
+    if spec.keyword is not None and spec.is_last_store:
+        return _position_after_last_store(spec.keyword, argv)
     if spec.keyword is not None and spec.is_option:
         return _position_of_value(spec.keyword, spec.start, argv)
     if spec.keyword is not None:
@@ -108,6 +114,19 @@ def _position_of_value(name: bytes, start: int, argv: list[bytes]) -> range:
         if argv[index].upper() == name and argv[index + 1]:
             return range(index + 1, index + 2)
     return range(0)
+
+
+def _position_after_last_store(keyword: bytes, argv: list[bytes]) -> range:
+    """Where the word after the last STORE or STOREDIST of GEORADIUS is; none if that is not the keyword."""
+    found, option = range(0), b""
+    index = FIRST_STORE_INDEX
+    while index + 1 < len(argv):
+        word = argv[index].upper()
+        if word in STORE_OPTIONS:
+            found, option = range(index + 1, index + 2), word
+            index += 1
+        index += 1
+    return found if option == keyword else range(0)
 
 
 def _position_after_last(keyword: bytes, argv: list[bytes]) -> range:
