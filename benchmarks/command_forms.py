@@ -174,6 +174,8 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "SADD": (Form("SADD e{warm} member"), Form("SADD big-set m{warm}"), Form("SADD new{n} a")),
     "SDIFFCARD": (Form("SDIFFCARD 1 e{warm}"),),
     "SINTERCARD": (Form("SINTERCARD 1 e{warm}"),),
+    "SORT": (Form("SORT e{warm} ALPHA"),),
+    "SORT_RO": (Form("SORT_RO e{warm} ALPHA"),),
     "SUNIONCARD": (Form("SUNIONCARD 1 e{warm}"),),
     "SET": (
         Form("SET k{warm} value"),
@@ -305,7 +307,9 @@ VALUES: Final = {
 }  # fmt: skip
 TYPES: Final = {"key": "k{warm}", "integer": "0", "unix-time": "4102444800", "pattern": "*", "double": "1.5"}
 # Keys that have a value of the type of a group of commands; others have the key of `TYPES`.
-KEYS: Final = {"stream": "s", "hash": "h{warm}", "list": "l{warm}", "set": "e{warm}", "sorted-set": "z{warm}"}
+KEYS: Final = {
+    "stream": "s", "hash": "h{warm}", "list": "l{warm}", "set": "e{warm}", "sorted-set": "z{warm}", "geo": "z{warm}"
+}  # fmt: skip
 
 
 def forms_of(row: Row) -> tuple[Form, ...]:

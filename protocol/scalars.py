@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import copysign, inf
 from typing import Final
 
+from .double_digits import digits_of
+
 INTEGERS_MAX: Final = 1024
 # Small integers, encoded once.
 INTEGERS: Final = [b":%d\r\n" % number for number in range(INTEGERS_MAX)]
@@ -27,11 +29,10 @@ def integer(number: int) -> bytes:
 
 
 def double_text(number: float) -> bytes:
-    """The shortest text that reads back as the same double, laid out as Redis does; `inf`, `-inf`, `nan`.
+    """A text that reads back as the same double, as Redis prints it; `inf`, `-inf`, `nan`.
 
     Whole numbers up to half the 64-bit range, and numbers with small exponents, have no exponent; all others are
-    `d.ddde+x`. For one double in some two hundred, Redis prints a longer text of the same double; this returns the
-    shortest.
+    `d.ddde+x`.
     """
     if number != number or number in (inf, -inf):
         return repr(number).encode()
@@ -44,12 +45,8 @@ def shortest_text(number: float) -> bytes:
     """Like `double_text`, but a large whole number has an exponent too."""
     if number != number or number in (inf, -inf):
         return repr(number).encode()
-    # Few replies have such a number, and a start does not need it.
-    from decimal import Decimal
-
-    sign, mantissa, exponent = Decimal(repr(number)).normalize().as_tuple()
-    assert isinstance(exponent, int), "inf and nan are answered above"
-    digits = "".join(map(str, mantissa))
+    sign = copysign(1, number) < 0
+    digits, exponent = digits_of(abs(number)) if number else ("0", 0)
     scale = len(digits) + exponent - 1
     if exponent >= 0 and scale < len(digits) + TRAILING_ZEROS_MAX:
         text = digits + "0" * exponent

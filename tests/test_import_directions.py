@@ -30,6 +30,8 @@ ORDER = {
         "scripting",
         "connections",
         "keyspace",
+        "geo",
+        "sorting",
         "hashes",
         "sets",
         "sorted_sets",

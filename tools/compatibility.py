@@ -111,7 +111,6 @@ COMMANDS_OF_REDIS: Final = {
 OUT_OF_SCOPE: Final = {
     "array": "Headrace is about streams.",
     "hyperloglog": "Headrace is about streams.",
-    "geo": "Headrace is about streams.",
     "module": "There are no modules, and so no vector sets.",
     "cluster": "Headrace is a single server: there is no cluster.",
 }
@@ -124,8 +123,6 @@ ABSENT: Final = {
     "fcall_ro": _FUNCTIONS,
     "function": _FUNCTIONS,
     "himport": "It is an import in bulk of hashes with the same fields: HSET takes all fields of a hash at once.",
-    "sort": "There are no sorted sets, and clients sort lists and sets.",
-    "sort_ro": "There are no sorted sets, and clients sort lists and sets.",
     "migrate": "A client can copy keys to another server with DUMP and RESTORE.",
     "restore-asking": "There is no cluster.",
     "trimslots": "There is no cluster.",

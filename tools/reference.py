@@ -20,6 +20,7 @@ GROUPS: Final = {
     "list": "Lists",
     "set": "Sets",
     "sorted-set": "Sorted sets",
+    "geo": "Places",
     "pubsub": "Pub/sub",
     "transactions": "Transactions",
     "scripting": "Scripts",

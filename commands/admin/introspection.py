@@ -40,7 +40,9 @@ def _describe_key_spec(spec: KeySpec) -> dict[bytes, Any]:
     names = access_names(spec)
     search: dict[bytes, Any]
     kind = b"range"
-    if spec.count_at is not None:
+    if spec.is_unknown:
+        kind, search, found = b"unknown", {b"type": b"unknown", b"spec": {}}, {}
+    elif spec.count_at is not None:
         search, kind = {b"type": b"index", b"spec": {b"index": spec.count_at}}, b"keynum"
         found = {b"keynumidx": 0, b"firstkey": spec.first - spec.count_at, b"keystep": spec.step}
     elif spec.keyword is None:
@@ -49,7 +51,8 @@ def _describe_key_spec(spec: KeySpec) -> dict[bytes, Any]:
         found = {b"lastkey": last, b"keystep": spec.step, b"limit": 0}
     else:
         search = {b"type": b"keyword", b"spec": {b"keyword": spec.keyword, b"startfrom": spec.start}}
-        found = {b"lastkey": 0 if spec.is_option else -1, b"keystep": 1, b"limit": 0 if spec.is_option else 2}
+        is_one = spec.is_option or spec.is_last_store
+        found = {b"lastkey": 0 if is_one else -1, b"keystep": 1, b"limit": 0 if is_one else 2}
     fields: dict[bytes, Any] = {}
     if spec.note is not None:
         fields[b"notes"] = spec.note.encode()

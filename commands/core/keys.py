@@ -12,6 +12,13 @@ from .table import NOT_KEY, KeySpec, Row
 # key.
 READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"CLAIM": 1, b"GROUP": 2, b"NOACK": 0}
 
+# Options of SORT, and the number of words after each: `BY store` has no key.
+SORT_OPTIONS: Final = {b"LIMIT": 2, b"GET": 1, b"BY": 1}
+
+# Options of GEORADIUS before a key, and the index of the first word that may be one.
+STORE_OPTIONS: Final = (b"STORE", b"STOREDIST")
+FIRST_STORE_INDEX: Final = 5
+
 # Key-spec flags that COMMAND prints in capitals; the others it prints in small letters.
 ACCESS_KINDS: Final = ("RO", "RW", "OW", "RM")
 
@@ -64,6 +71,10 @@ def _is_fixed(spec: KeySpec) -> bool:
 
 def key_positions(spec: KeySpec, argv: list[bytes]) -> range:
     """Where the keys of one spec are in a request; empty if the arguments name none."""
+    if spec.is_unknown:
+        return range(0) if spec.keyword is None else _position_after_last(spec.keyword, argv)
+    if spec.keyword is not None and spec.is_last_store:
+        return _position_after_last_store(spec.keyword, argv)
     if spec.keyword is not None and spec.is_option:
         return _position_of_value(spec.keyword, spec.start, argv)
     if spec.keyword is not None:
@@ -105,10 +116,36 @@ def _position_of_value(name: bytes, start: int, argv: list[bytes]) -> range:
     return range(0)
 
 
+def _position_after_last_store(keyword: bytes, argv: list[bytes]) -> range:
+    """Where the word after the last STORE or STOREDIST of GEORADIUS is; none if that is not the keyword."""
+    found, option = range(0), b""
+    index = FIRST_STORE_INDEX
+    while index + 1 < len(argv):
+        word = argv[index].upper()
+        if word in STORE_OPTIONS:
+            found, option = range(index + 1, index + 2), word
+            index += 1
+        index += 1
+    return found if option == keyword else range(0)
+
+
+def _position_after_last(keyword: bytes, argv: list[bytes]) -> range:
+    """Where the word after the last keyword of SORT is; none if the keyword is missing, or is the last word."""
+    found = range(0)
+    index = 2
+    while index < len(argv):
+        word = argv[index].upper()
+        if word == keyword and index + 1 < len(argv):
+            found = range(index + 1, index + 2)
+            index += 1
+        index += 1 + SORT_OPTIONS.get(word, 0)
+    return found
+
+
 def access_names(spec: KeySpec) -> list[str]:
     """The key-spec flags as COMMAND INFO prints them."""
     names = [name if name in ACCESS_KINDS else name.lower() for name in spec.access]
-    if spec.keyword is not None and "incomplete" not in names:
+    if spec.keyword is not None and not spec.is_unknown and "incomplete" not in names:
         names.append("incomplete")
     return names
 
@@ -141,7 +178,7 @@ def _only_reads_fields(argv: list[bytes]) -> bool:
 
 def key_range(specs: tuple[KeySpec, ...]) -> tuple[int, int, int]:
     """First key, last key and step for old clients: one range over all specs; 0 0 0 if none is fixed."""
-    fixed = [spec for spec in specs if spec.keyword is None and spec.count_at is None]
+    fixed = [spec for spec in specs if spec.keyword is None and spec.count_at is None and not spec.is_unknown]
     if not fixed:
         return 0, 0, 0
     first, last = min(spec.first for spec in fixed), fixed[-1].last

@@ -120,6 +120,11 @@ class KeySpec:
     is_option: bool = False
     # Whether the access follows from the operations of a BITFIELD.
     has_bit_fields: bool = False
+    # With `keyword`, STORE or STOREDIST: the only key is the word after the last one of both, if that is the keyword.
+    is_last_store: bool = False
+    # COMMAND shows no place of the keys, which follow from options and data (SORT). With `keyword`, the key is the word
+    # after the last such word.
+    is_unknown: bool = False
     # The note of COMMAND INFO on a spec that is not exact, in the words of Redis.
     note: str | None = None
 

@@ -144,6 +144,10 @@ class Selector:
         """Whether the content of this key may be read."""
         return self.all_keys or self._allows_key(key, READ)
 
+    def reads_all_keys(self) -> bool:
+        """Whether the content of every key may be read."""
+        return self.all_keys or bool(self.keys.get(b"*", 0) & READ)
+
     def may_write(self, key: bytes) -> bool:
         """Whether this key may be written."""
         return self.all_keys or self._allows_key(key, WRITE)

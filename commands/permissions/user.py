@@ -178,6 +178,12 @@ class User:
         """Whether a selector allows writing this key with any command."""
         return self.is_unrestricted or any(selector.may_write(key) for selector in self.selectors)
 
+    def may_read_all(self, row: Row, argv: list[bytes]) -> bool:
+        """Whether a selector allows this request, and reading every key with it."""
+        if self.is_unrestricted:
+            return True
+        return any(selector.reads_all_keys() and selector.check(row, argv) is None for selector in self.selectors)
+
     def may_monitor(self) -> bool:
         """Whether a selector allows MONITOR."""
         row = DECLARED[b"MONITOR"]

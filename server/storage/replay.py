@@ -200,18 +200,12 @@ class Replay(Filling):
 # Commands whose result is a string, which commands of Headrace may change. PFCOUNT stores the count in the string.
 MAKES_STRINGS: Final = {b"PFADD", b"PFCOUNT", b"PFMERGE"}
 
-# Records that write the keys after a word.
-WRITES_AFTER_STORE: Final = {b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER"}
-
 
 def written_keys(name: bytes, argv: list[bytes]) -> list[bytes]:
     """The keys that a record of a foreign command writes.
 
     If one has a string or a stream, the command overwrites it, or changes it as only Redis can.
     """
-    if name in WRITES_AFTER_STORE:
-        words = [word.upper() for word in argv]
-        return [argv[index + 1] for index in range(2, len(argv) - 1) if words[index] in (b"STORE", b"STOREDIST")]
     if name.lower() in REDIS_CONTAINERS:
         return []
     return argv[1:2]

@@ -40,10 +40,10 @@ COUNTERS = {"numfields", "numids", "numkeys"}
 SET_UP = (
     "FLUSHALL", "XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v", "XGROUP CREATE s g 0", "SET k 7",
     "XREADGROUP GROUP g c COUNT 1 STREAMS s >", "ACL SETUSER alice on >x", "SCRIPT LOAD 'return 1'",
-    "HSET h x 1 y 2", "RPUSH l x y", "SADD e x y", "ZADD z 1 x 2 y",
+    "HSET h x 1 y 2", "RPUSH l x y", "SADD e x y", "ZADD z 1 x 2 y", "RPUSH numbers 2 1", "GEOADD places 1 1 x 2 2 y",
 )  # fmt: skip
 # Keys that have a value of the type of a group of commands; others have a string.
-KEYS = {"stream": b"s", "hash": b"h", "list": b"l", "set": b"e", "sorted-set": b"z"}
+KEYS = {"stream": b"s", "hash": b"h", "list": b"l", "set": b"e", "sorted-set": b"z", "geo": b"places"}
 # What the client sends before a command that needs it.
 BEFORE = {
     "CLIENT|CACHING": "CLIENT TRACKING ON OPTIN",
@@ -70,6 +70,8 @@ OWN_VALUES = {
     "CONFIG|SET": {"value": b"1"},
     "DEBUG": {"subcommand": b"HELP"},
     "HELLO": {"protover": b"3"},
+    "SORT": {"key": b"numbers"},
+    "SORT_RO": {"key": b"numbers"},
     "WAITAOF": {"numlocal": b"0"},
     "XADD": {"id": b"9-9"},
     **{key: {"start": b"0", "stop": b"1", "min": b"0", "max": b"1"} for key in ("ZRANGE", "ZRANGESTORE")},
@@ -119,6 +121,10 @@ REFUSED = {
     "OBJECT|FREQ": {"": "no policy counts accesses"},
     "RESTORE": {r"IDLETIME .*FREQ|FREQ .*IDLETIME": "the options exclude each other"},
     "SCRIPT|DEBUG": {r"YES|SYNC": "there is no Lua debugger"},
+    **{
+        key: {r"STORE.*WITH|WITH.*STORE": "the result is returned or stored"}
+        for key in ("GEORADIUS", "GEORADIUSBYMEMBER")
+    },
     "SCRIPT|KILL": {"": "no script is running"},
     "XADD": {r"(MAXLEN|=) 1 LIMIT": "LIMIT needs ~"},
     "XCFGSET": {r"^s$": "one option is needed"},
@@ -147,6 +153,11 @@ REFUSED = {
 # Requests that do not follow from the grammar and are accepted, as by Redis: a pattern of the words, and the reason.
 ACCEPTED = {
     "DELEX": (r"^\S+ 1 k$", "the condition is not read if the key is missing"),
+    **dict.fromkeys(("GEOSEARCH", "GEOSEARCHSTORE"), (r"BYRADIUS 1 M", "options may come in any order")),
+    **dict.fromkeys(
+        ("GEORADIUSBYMEMBER", "GEORADIUSBYMEMBER_RO"),
+        (r"^x 1 M", "radius and unit are not read if the key is missing"),
+    ),
     "HSCAN": (r"^\S+ 1 \S+ \S+$", "options are not read if the key is missing"),
     "HSETEX": (r"^h FIELDS 1 x x (FNX|FXX|KEEPTTL)$", "options may come after the fields"),
     "LOLWUT": ("", "words that are not VERSION are ignored"),

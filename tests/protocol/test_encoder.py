@@ -181,6 +181,9 @@ def test_helpers_write_what_the_encoders_write() -> None:
         (123456789e12, b"1.23456789e+20"),
         (-5e-324, b"-5e-324"),
         (1.7976931348623157e308, b"1.7976931348623157e+308"),
+        # Not the shortest text: as in Redis.
+        (-199.72363, b"-199.72363000000001"),
+        (15025.51716806073, b"1.5025517168060729e+4"),
     ],
 )
 def test_doubles_are_laid_out_as_redis_does_and_read_back(number: float, text: bytes) -> None:

@@ -1,0 +1,1 @@
+"""SORT and SORT_RO."""

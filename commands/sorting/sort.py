@@ -1,0 +1,194 @@
+"""SORT and SORT_RO: the elements of a list, a set or a sorted set, sorted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...protocol.replies import Reply
+from ...store.companions.list_value import ListValue
+from ...store.companions.set_value import SetValue
+from ...store.companions.sorted_set_value import SortedSetValue
+from ...store.errors import WrongType
+from ...store.events import DEL, SORTSTORE
+from ..core.table import DECLARED, Argument, Flag, KeySpec, command
+from ..execution.context import Context
+from .options import SortOptions, parse_options
+from .order import sort_by_numbers, sort_by_own_texts, sort_by_texts
+
+_READ_NOTE: Final = (
+    "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key "
+    "we sort"
+)
+_STORE_NOTE: Final = (
+    "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument "
+    "array"
+)
+_READ_KEYS: Final = (
+    KeySpec(1, 1, 1, ("RO", "access")),
+    KeySpec(0, 0, 0, ("RO", "access"), is_unknown=True, note=_READ_NOTE),
+)
+_READ_ARGUMENTS: Final = (
+    Argument("key", "key", key_spec_index=0),
+    Argument("by-pattern", "pattern", token="BY", optional=True, key_spec_index=1, display="pattern"),
+    Argument(
+        "limit",
+        "block",
+        token="LIMIT",
+        optional=True,
+        arguments=(Argument("offset", "integer"), Argument("count", "integer")),
+    ),
+    Argument(
+        "get-pattern",
+        "pattern",
+        token="GET",
+        optional=True,
+        multiple=True,
+        multiple_token=True,
+        key_spec_index=1,
+        display="pattern",
+    ),
+    Argument(
+        "order",
+        "oneof",
+        optional=True,
+        arguments=(Argument("asc", "pure-token", token="ASC"), Argument("desc", "pure-token", token="DESC")),
+    ),
+    Argument("sorting", "pure-token", token="ALPHA", optional=True),
+)
+
+Sortable = ListValue | SetValue | SortedSetValue
+
+
+def _read(context: Context, key: bytes) -> Sortable | None:
+    """The value to sort; None if there is none. Raises WrongType."""
+    value = context.db.read(key, context.now_ms)
+    if value is None:
+        return None
+    if not isinstance(value, ListValue | SetValue | SortedSetValue):
+        raise WrongType
+    value.used_ms = context.now_ms
+    return value
+
+
+def _bounds(options: SortOptions, length: int) -> tuple[int, int]:
+    """The index of the first element of the result, and the index after the last one."""
+    start = min(max(options.offset, 0), length)
+    return start, length if options.count < 0 else min(start + options.count, length)
+
+
+def _elements(value: Sortable | None) -> list[bytes]:
+    """The elements in the order of the value."""
+    if value is None:
+        return []
+    if isinstance(value, ListValue):
+        return value.between(0, len(value))
+    return value.members() if isinstance(value, SetValue) else value.members(0, len(value))
+
+
+def _native_part(value: Sortable | None, start: int, stop: int, *, reverse: bool) -> list[bytes]:
+    """The elements between two indexes in the order of the value, or in the reverse order unless it is a set."""
+    if value is None:
+        return []
+    if isinstance(value, SetValue):
+        return value.members()[start:stop]
+    if reverse:
+        start, stop = len(value) - stop, len(value) - start
+    if isinstance(value, SortedSetValue):
+        return value.members(start, stop, reverse=reverse)
+    found = value.between(start, stop - start)
+    return found[::-1] if reverse else found
+
+
+def _sorted_part(context: Context, options: SortOptions, value: Sortable | None, start: int, stop: int) -> list[bytes]:
+    """The elements between two indexes of the sorted order. Raises GenericError."""
+    elements = _elements(value)
+    reverse, is_stored = options.is_descending, options.destination is not None
+    by = options.weight
+    weights = None if by is None else [by.find(context, element) for element in elements]
+    if not options.is_alphabetic:
+        ordered = sort_by_numbers(elements, weights, reverse=reverse)
+    elif weights is None:
+        ordered = sort_by_own_texts(elements, reverse=reverse, is_stored=is_stored)
+    else:
+        ordered = sort_by_texts(elements, weights, reverse=reverse, is_stored=is_stored, start=start, stop=stop)
+    return ordered[start:stop]
+
+
+def _result(context: Context, argv: list[bytes], options: SortOptions) -> list[bytes | None]:
+    """What SORT returns or stores. Raises WrongType, GenericError."""
+    value = _read(context, argv[1])
+    if options.is_unsorted and isinstance(value, SetValue) and (options.destination or context.client.is_script):
+        # A set has no order that replicas have as well.
+        options.is_unsorted, options.is_alphabetic, options.weight = False, True, None
+    if isinstance(value, SortedSetValue):
+        # As in Redis, which keeps it so.
+        value.become_skiplist()
+    start, stop = _bounds(options, 0 if value is None else len(value))
+    if options.is_unsorted:
+        elements = _native_part(value, start, stop, reverse=options.is_descending)
+    else:
+        elements = _sorted_part(context, options, value, start, stop)
+    if not options.results:
+        return list(elements)
+    return [pattern.find(context, element) for element in elements for pattern in options.results]
+
+
+def _store(context: Context, argv: list[bytes], key: bytes, found: list[bytes | None]) -> int:
+    """Stores the result as a list; an empty one removes the key. Returns the number of elements."""
+    if not found:
+        if context.db.delete(key, DEL):
+            context.log_words(argv)
+        return 0
+    value = ListValue(context.limits)
+    for each in found:
+        value.append_element(each or b"")
+    value.settle_encoding()
+    context.db.overwrite(key, value, SORTSTORE, context.now_ms)
+    context.log_words(argv, len(found))
+    return len(found)
+
+
+@command(
+    "SORT",
+    arity=-2,
+    flags=Flag.WRITE | Flag.DENYOOM | Flag.MOVABLEKEYS,
+    keys=(*_READ_KEYS, KeySpec(0, 0, 0, ("OW", "update"), keyword=b"STORE", is_unknown=True, note=_STORE_NOTE)),
+    categories=("set", "sortedset", "list", "dangerous"),
+    since="1.0.0",
+    summary="Returns or stores the sorted elements of a list, a set or a sorted set.",
+    complexity="O(N*log(N)) in the number of elements; O(N) with a BY pattern without `*`.",
+    arguments=(*_READ_ARGUMENTS, Argument("destination", "key", token="STORE", optional=True, key_spec_index=2)),
+)
+def sort(context: Context, argv: list[bytes]) -> Reply:
+    """SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]
+    [STORE destination]
+
+    Sorts by numbers, or by texts with ALPHA: those of the elements, or with BY those of the keys, or the fields of
+    hashes as `key_*->field`, whose names have the element in the place of `*`. A pattern without `*` leaves the order
+    as it is. With GET, the result has what the patterns name in place of each element, which is `#`.
+
+    Returns the result, or its length if it is stored. Raises WrongType, GenericError. Source: Redis 1.0.
+    """
+    options = parse_options(DECLARED[b"SORT"], argv, context.client.user, may_store=True)
+    found = _result(context, argv, options)
+    return found if options.destination is None else _store(context, argv, options.destination, found)
+
+
+@command(
+    "SORT_RO",
+    arity=-2,
+    flags=Flag.READONLY | Flag.MOVABLEKEYS,
+    keys=_READ_KEYS,
+    categories=("set", "sortedset", "list", "dangerous"),
+    since="7.0.0",
+    summary="Returns the sorted elements of a list, a set or a sorted set.",
+    complexity="O(N*log(N)) in the number of elements; O(N) with a BY pattern without `*`.",
+    arguments=_READ_ARGUMENTS,
+)
+def sort_ro(context: Context, argv: list[bytes]) -> Reply:
+    """SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]
+
+    Like SORT without STORE, for replicas and read-only scripts. Raises WrongType, GenericError. Source: Redis 7.0.
+    """
+    options = parse_options(DECLARED[b"SORT_RO"], argv, context.client.user, may_store=False)
+    return _result(context, argv, options)
