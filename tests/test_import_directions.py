@@ -33,6 +33,7 @@ ORDER = {
         "hashes",
         "sets",
         "sorted_sets",
+        "hyperloglog",
         "lists",
         "bits",
         "strings",

@@ -20,6 +20,7 @@ GROUPS: Final = {
     "list": "Lists",
     "set": "Sets",
     "sorted-set": "Sorted sets",
+    "hyperloglog": "HyperLogLogs",
     "pubsub": "Pub/sub",
     "transactions": "Transactions",
     "scripting": "Scripts",

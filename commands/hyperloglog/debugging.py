@@ -34,11 +34,12 @@ ERROR_MAX: Final = 6 * STANDARD_ERROR
     arguments=(Argument("subcommand"), Argument("key", "key", key_spec_index=0)),
 )
 def pfdebug(context: Context, argv: list[bytes]) -> Reply:
-    """PFDEBUG <GETREG | DECODE | ENCODING | TODENSE> key, PFDEBUG SIMD <ON | OFF>
+    """PFDEBUG subcommand key
 
-    GETREG returns the registers, after it has made them dense; DECODE returns the runs of sparse registers; TODENSE
-    makes the registers dense and returns whether they were sparse. SIMD has no effect here. Raises WrongType,
-    NotHyperLogLog, CorruptHyperLogLog, GenericError. Source: Redis 2.8.9.
+    GETREG returns the registers, after it has made them dense; DECODE returns the runs of sparse registers; ENCODING
+    returns `sparse` or `dense`; TODENSE makes the registers dense and returns whether they were sparse. SIMD takes ON
+    or OFF in place of the key, and has no effect here. Raises WrongType, NotHyperLogLog, CorruptHyperLogLog,
+    GenericError. Source: Redis 2.8.9.
     """
     word, key = argv[1].upper(), argv[2]
     if word == b"SIMD":

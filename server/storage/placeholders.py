@@ -1,8 +1,8 @@
-"""What stands for the strings that a load leaves out, because a command that Headrace does not have changed them.
+"""What stands for the sorted sets that a load leaves out, because a command that Headrace does not have changed them.
 
-If nothing did, the next APPEND or INCR would begin a new string with another value than Redis has. So each such key has
-an empty stream until the load ends. Records delete it, rename it, copy it, give it an expiry time or replace it as in
-Redis. Those that would read or change the string are refused.
+If nothing did, the next ZADD would begin a new sorted set with other members than Redis has. So each such key has an
+empty stream until the load ends. Records delete it, rename it, copy it, give it an expiry time or replace it as in
+Redis. Those that would read or change the sorted set are refused.
 """
 
 from __future__ import annotations
@@ -38,6 +38,6 @@ class Placeholders:
             for key in [key for key, stream in db.streams.items() if self._mark in stream.groups]:
                 stream = db.streams[key]
                 stream.drop_group(self._mark)
-                # BITOP may have deleted the key, and what was then written to it is a stream as in Redis.
+                # GEOSEARCHSTORE may have deleted the key, and what was then written to it is a stream as in Redis.
                 if not (stream.entries_added or stream.groups):
                     db.remove(key)

@@ -1,8 +1,8 @@
 """Loading: records run through the handlers of requests, by an unlisted client; keys of RDB files are stored.
 
 If records or keys of types that Headrace does not have are left out, the others must not tell another story. A key that
-was overwritten by such a value is removed, also by RENAME, COPY and RESTORE of one. A string that such a command has
-changed is left out, with all that is done to it: see `placeholders`.
+was overwritten by such a value is removed, also by RENAME, COPY and RESTORE of one. A sorted set that such a command
+has changed is left out, with all that is done to it: see `placeholders`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Replay(Filling):
         self.skipped[name] += 1
         db = self._client.db
         for key in written_keys(name, argv):
-            if name in MAKES_STRINGS:
+            if name in MAKES_SORTED_SETS:
                 self._placeholders.put(db, key, Stream(self._context.limits))
             else:
                 db.remove(key)
@@ -146,7 +146,7 @@ class Replay(Filling):
 
     def finish(self) -> None:
         """Remove the placeholders, and log what was left out."""
-        if not MAKES_STRINGS.isdisjoint(self.skipped):
+        if not MAKES_SORTED_SETS.isdisjoint(self.skipped):
             self._placeholders.remove_from(self._context.store.databases)
         self._log_skipped()
 
@@ -197,8 +197,8 @@ class Replay(Filling):
         return reader
 
 
-# Commands whose result is a string, which commands of Headrace may change. PFCOUNT stores the count in the string.
-MAKES_STRINGS: Final = {b"PFADD", b"PFCOUNT", b"PFMERGE"}
+# Commands whose result is a sorted set, which commands of Headrace may change.
+MAKES_SORTED_SETS: Final = {b"GEOADD", b"GEORADIUS", b"GEORADIUSBYMEMBER", b"GEOSEARCHSTORE"}
 
 # Records that write the keys after a word.
 WRITES_AFTER_STORE: Final = {b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER"}

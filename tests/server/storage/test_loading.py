@@ -16,7 +16,7 @@ from headrace.persistence.manifest import Manifest
 from headrace.persistence.rdb import payload
 from headrace.server.app import Server
 from headrace.server.configuration.config import Config
-from headrace.server.storage.replay import MAKES_STRINGS
+from headrace.server.storage.replay import MAKES_SORTED_SETS
 from headrace.server.storage.replay import loading as replaying
 from headrace.store.ids import SEQ_BITS
 from headrace.store.stream import Stream
@@ -414,7 +414,7 @@ def loaded_keys(config: Config) -> list[dict[bytes, object]]:
         server.log_keeper.close()
 
 
-@pytest.mark.parametrize("record", ["ARSET a 0 v", "arset h 0 v", "FUNCTION LOAD x", "JSON.SET d $ 1", "PFADD d s"])
+@pytest.mark.parametrize("record", ["ARSET a 0 v", "arset h 0 v", "FUNCTION LOAD x", "JSON.SET d $ 1", "VADD d s"])
 def test_a_foreign_record_names_the_way_out(record: str, tmp_path: Path) -> None:
     config = log_with(tmp_path, "SET k v", record)
     with pytest.raises(LogError) as caught:
@@ -447,7 +447,7 @@ def test_names_that_redis_does_not_have_stop_the_start_all_the_same(tmp_path: Pa
     [
         ["SET k old", "ARSET h 0 v", "RENAME h k"],
         ["SET k old", "ARSET h 0 v", "COPY h k REPLACE"],
-        ["SET k old", "PFMERGE k none"],
+        ["SET k old", "DEL k", "GEOADD k 1 1 m"],
         ["SET k old", "SORT l STORE k"],
         ["SET k old", "SORT k DESC store k"],
         ["SET k old", "GEOADD g 1 1 x", "GEORADIUS g 1 1 1 km STOREDIST k"],
@@ -466,7 +466,7 @@ def test_a_key_that_was_overwritten_by_another_type_is_gone(
 
 
 PAYLOAD = '"' + "".join(f"\\x{byte:02x}" for byte in b"".join(payload.dump(b"v", now_ms=0))) + '"'
-# After a PFADD, which cannot be followed: records of every command that writes strings or any key.
+# After a GEOADD, which cannot be followed: records of every command that writes strings or any key.
 # Those of the first list leave a dataset that is known again.
 KNOWN_AGAIN = [
     "SET k new", "SET k new XX KEEPTTL", "SETEX k 100 new", "PSETEX k 100000 new", "MSET k 1 l 2", "MSETEX 1 k new",
@@ -479,12 +479,13 @@ LEFT_OUT = [
     "EXPIRE k 100", "PEXPIRE k 100000", "EXPIREAT k 99999999999", "PEXPIREAT k 99999999999000", "PERSIST k",
     "RENAME k l", "RENAMENX k l", "MOVE k 1", "COPY k l", "COPY k k DB 1", "SWAPDB 0 1",
     "SETBIT k 7 1", "BITFIELD k SET u8 0 5",
+    "PFADD k x", "PFMERGE k", "PFDEBUG TODENSE k",
 ]  # fmt: skip
 
 
 def test_every_write_of_a_string_or_of_any_key_is_tried_on_one_that_was_left_out() -> None:
     tried = {line.split()[0] for line in KNOWN_AGAIN + LEFT_OUT}
-    groups = ("string", "bitmap", "generic", "server")
+    groups = ("string", "bitmap", "hyperloglog", "generic", "server")
     assert tried == {row.name for row in all_rows() if row.is_write and row.group in groups}
 
 
@@ -495,7 +496,7 @@ def test_no_string_has_another_value_than_in_redis_after_one_was_left_out(
 ) -> None:
     """Later records may bring none back: they are tried on each name that the key may have by then."""
     later = [f"{command} {key}{rest}" for key in "kl" for command, rest in (("APPEND", " x"), ("EXPIRE", " 100"))]
-    records = ["SET other v", "PFADD k 5", line, *later, "SELECT 1", *later]
+    records = ["SET other v", "GEOADD k 1 1 m", line, *later, "SELECT 1", *later]
     with oracle.connect() as wire:
         wire.call("FLUSHALL")
         for record in records:
@@ -513,21 +514,24 @@ def test_no_string_has_another_value_than_in_redis_after_one_was_left_out(
 
 
 MAKERS = {
-    "PFADD": "PFADD k a",
-    "PFCOUNT": "PFCOUNT k",
-    "PFMERGE": "PFMERGE k l",
+    "GEOADD": "GEOADD k 1 1 m",
+    "GEORADIUS": "GEORADIUS g 1 1 1 km STORE k",
+    "GEORADIUSBYMEMBER": "GEORADIUSBYMEMBER g m 1 km STOREDIST k",
+    "GEOSEARCHSTORE": "GEOSEARCHSTORE k g FROMLONLAT 1 1 BYRADIUS 1 km",
 }
 
 
-@pytest.mark.parametrize("name", sorted(name.decode() for name in MAKES_STRINGS))
-def test_every_command_that_makes_a_string_leaves_it_out(name: str, tmp_path: Path) -> None:
-    config = log_with(tmp_path, "SET other v", MAKERS[name], "COPY k c", "APPEND k x", "APPEND c x", "EXPIRE k 100")
+@pytest.mark.parametrize("name", sorted(name.decode() for name in MAKES_SORTED_SETS))
+def test_every_command_that_makes_a_sorted_set_leaves_it_out(name: str, tmp_path: Path) -> None:
+    config = log_with(tmp_path, "SET other v", MAKERS[name], "COPY k c", "ZADD k 1 x", "ZADD c 1 x", "EXPIRE k 100")
     config.aof_skip_foreign_commands = True
     assert loaded_keys(config)[0] == {b"other": b"v"}
 
 
-def test_stream_in_place_of_a_string_that_was_left_out_is_loaded(tmp_path: Path) -> None:
-    config = log_with(tmp_path, "PFADD k a", "XADD k 1-1 f v", "PFADD g a", "XGROUP CREATE g group 0 MKSTREAM")
+def test_stream_in_place_of_a_sorted_set_that_was_deleted_is_loaded(tmp_path: Path) -> None:
+    nothing = "none FROMLONLAT 1 1 BYRADIUS 1 m"
+    config = log_with(tmp_path, f"GEOSEARCHSTORE k {nothing}", "XADD k 1-1 f v", f"GEOSEARCHSTORE g {nothing}",
+                      "XGROUP CREATE g group 0 MKSTREAM")  # fmt: skip
     config.aof_skip_foreign_commands = True
     keys = loaded_keys(config)[0]
     assert [(key, stream.log.length, list(stream.groups)) for key, stream in sorted(keys.items())] == [
