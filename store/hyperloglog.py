@@ -17,7 +17,12 @@ import re
 from typing import Final
 
 from .errors import CorruptHyperLogLog
-from .registers import PACKED_SIZE, REGISTER_MAX, REGISTERS_COUNT, estimate, histogram, packed, unpacked
+from .registers import PACKED_SIZE, REGISTER_MAX, REGISTERS_COUNT, estimate, packed, unpacked
+
+try:
+    from .hyperloglog_codec import find_run, histogram, spread_runs
+except ImportError:  # there was no C compiler at installation
+    from .hyperloglog_codec_plain import find_run, histogram, spread_runs
 
 MAGIC: Final = b"HYLL"
 HEADER_SIZE: Final = 16
@@ -68,64 +73,40 @@ def with_estimate(text: bytes, found: int) -> bytes:
     return b"".join((text[:ESTIMATE_AT], found.to_bytes(8, "little", signed=True), memoryview(text)[HEADER_SIZE:]))
 
 
-def runs(text: bytes) -> list[tuple[int, int]]:
-    """The runs of sparse registers: the value, and of how many registers. They are not checked.
-
-    A last XZERO that is cut is read as if a zero byte followed, as the strings of Redis end with one.
-    """
-    found: list[tuple[int, int]] = []
-    index, size = HEADER_SIZE, len(text)
-    while index < size:
-        code = text[index]
-        if code >= VAL:
-            found.append(((code >> 2 & 31) + 1, (code & 3) + 1))
-        elif code < XZERO:
-            found.append((0, code + 1))
-        else:
-            index += 1
-            found.append((0, ((code & 63) << 8 | (text[index] if index < size else 0)) + 1))
-        index += 1
-    return found
-
-
 def shown_runs(text: bytes) -> bytes:
-    """The runs of sparse registers as PFDEBUG DECODE shows them: `z:` for ZERO, `Z:` for XZERO, `v:` for VAL."""
+    """The runs of sparse registers as PFDEBUG DECODE shows them: `z:` for ZERO, `Z:` for XZERO, `v:` for VAL. They are
+    not checked."""
     found: list[bytes] = []
     index = HEADER_SIZE
-    for value, span in runs(text):
-        is_long = XZERO <= text[index] < VAL
-        index += 2 if is_long else 1
-        if value:
-            found.append(b"v:%d,%d" % (value, span))
+    while index < len(text):
+        code, span = text[index], _span(text, index)
+        if code >= VAL:
+            found.append(b"v:%d,%d" % ((code >> 2 & 31) + 1, span))
         else:
-            found.append(b"%b:%d" % (b"Z" if is_long else b"z", span))
+            found.append(b"%b:%d" % (b"z" if code < XZERO else b"Z", span))
+        index += _width(code)
     return b" ".join(found)
 
 
-def _checked_runs(text: bytes) -> list[tuple[int, int]]:
-    """The runs of sparse registers, which must be exactly as many as there are. Raises CorruptHyperLogLog."""
-    # No run is longer than two bytes, or has no register.
-    found = runs(text) if len(text) <= HEADER_SIZE + 2 * REGISTERS_COUNT else []
-    if sum([span for _, span in found]) != REGISTERS_COUNT:
-        raise CorruptHyperLogLog
-    return found
-
-
 def registers_of(text: bytes) -> bytes:
-    """The registers of a HyperLogLog, a byte for each. Raises CorruptHyperLogLog."""
+    """The registers of a HyperLogLog, a byte for each. Raises CorruptHyperLogLog if the runs of sparse registers have
+    fewer or more."""
     if is_dense(text):
         return unpacked(text[HEADER_SIZE:])
-    return b"".join([bytes((value,)) * span for value, span in _checked_runs(text)])
+    registers = spread_runs(text, HEADER_SIZE, REGISTERS_COUNT)
+    if registers is None:
+        raise CorruptHyperLogLog
+    return registers
 
 
 def estimate_of(text: bytes) -> int:
     """The number of distinct elements of a HyperLogLog, from its registers. Raises CorruptHyperLogLog."""
-    if is_dense(text):
-        return estimate(histogram(unpacked(text[HEADER_SIZE:])))
-    counts = [0] * (REGISTER_MAX + 1)
-    for value, span in _checked_runs(text):
-        counts[value] += span
-    return estimate(counts)
+    return estimate_registers(registers_of(text))
+
+
+def estimate_registers(registers: bytes) -> int:
+    """The number of distinct elements, from registers of a byte each."""
+    return estimate(histogram(registers))
 
 
 class HyperLogLog:
@@ -201,31 +182,15 @@ class HyperLogLog:
         data, size = self.data, len(self.data)
         if register < self._start_register:
             self._start, self._start_register = HEADER_SIZE, 0
-        index, first = self._start, self._start_register
-        # Where the two runs before begin.
-        before, previous = -1, -1
-        while index < size:
-            code = data[index]
-            width = 1
-            if code < XZERO:
-                span = code + 1
-            elif code >= VAL:
-                span = (code & 3) + 1
-            else:
-                span = _long_span(data, index)
-                width = 2
-            if register < first + span:
-                break
-            before = previous
-            previous = index
-            first += span
-            index += width
-        else:
+        place = find_run(data, self._start, self._start_register, register)
+        if place is None:
             raise CorruptHyperLogLog
+        index, first, previous, before = place
         if index == self._start != HEADER_SIZE:
             # The run before is not known.
             self._start, self._start_register = HEADER_SIZE, 0
             return self._raise_sparse(register, value)
+        code, span = data[index], _span(data, index)
         if code >= VAL:
             old_value = (code >> 2 & 31) + 1
             if old_value >= value:
@@ -237,6 +202,7 @@ class HyperLogLog:
             + bytes((VAL | value - 1 << 2,))
             + _run(old_value, first + span - 1 - register)
         )
+        width = _width(code)
         growth = len(parts) - width
         if growth > 0 and size + growth > self.sparse_size_max:
             return None
@@ -258,7 +224,7 @@ class HyperLogLog:
                 return
             code = data[index]
             if code < VAL:
-                index += 1 if code < XZERO else 2
+                index += _width(code)
                 continue
             following = data[index + 1] if index + 1 < len(data) else 0
             span = (code & 3) + (following & 3) + 2
@@ -269,18 +235,20 @@ class HyperLogLog:
             index += 1
 
 
-def _long_span(data: bytearray, index: int) -> int:
-    """The registers of the XZERO run at `index`."""
-    second = data[index + 1] if index + 1 < len(data) else 0
-    return ((data[index] & 63) << 8 | second) + 1
+def _width(code: int) -> int:
+    """The bytes of a run that begins with this one."""
+    return 2 if XZERO <= code < VAL else 1
 
 
-def _span(data: bytearray, index: int) -> int:
-    """The registers of the run at `index`."""
+def _span(data: bytes | bytearray, index: int) -> int:
+    """The number of registers of the run at `index`. An XZERO that is cut is read as if a zero byte followed, as the
+    strings of Redis end with one."""
     code = data[index]
     if code >= VAL:
         return (code & 3) + 1
-    return code + 1 if code < XZERO else _long_span(data, index)
+    if code < XZERO:
+        return code + 1
+    return ((code & 63) << 8 | (data[index + 1] if index + 1 < len(data) else 0)) + 1
 
 
 def _run(value: int, span: int) -> bytes:

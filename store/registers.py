@@ -9,7 +9,10 @@ from __future__ import annotations
 from math import inf, sqrt
 from typing import Final
 
-from .murmur import murmur64
+try:
+    from .hyperloglog_codec import murmur64
+except ImportError:  # there was no C compiler at installation
+    from .hyperloglog_codec_plain import murmur64
 
 INDEX_BITS: Final = 14
 REGISTERS_COUNT: Final = 1 << INDEX_BITS
@@ -82,19 +85,6 @@ def merged(one: bytes, other: bytes) -> bytes:
     not_smaller = ((left | _TOP_BITS) - right & _TOP_BITS) >> 7
     mask = (not_smaller << 8) - not_smaller
     return (right ^ ((left ^ right) & mask)).to_bytes(REGISTERS_COUNT, "little")
-
-
-def histogram(registers: bytes) -> list[int]:
-    """How many registers have each value; there is a byte for each register."""
-    counts = [0] * (REGISTER_MAX + 1)
-    rest = REGISTERS_COUNT
-    for value in range(REGISTER_MAX + 1):
-        counts[value] = registers.count(value)
-        rest -= counts[value]
-        # Nearly always before the half.
-        if not rest:
-            break
-    return counts
 
 
 def estimate(counts: list[int]) -> int:

@@ -11,12 +11,13 @@ from ...store.hyperloglog import (
     HyperLogLog,
     cached_estimate,
     estimate_of,
+    estimate_registers,
     is_dense,
     is_hyperloglog,
     registers_of,
     with_estimate,
 )
-from ...store.registers import REGISTERS_COUNT, estimate, histogram, merged, place_of
+from ...store.registers import REGISTERS_COUNT, merged, place_of
 from ...store.text import EMBEDDED_SIZE_MAX, edited
 from ...store.value import Value, plain_text
 from ..core.table import Argument, Flag, KeySpec, Trait, command
@@ -113,7 +114,7 @@ def pfcount(context: Context, argv: list[bytes]) -> Reply:
     db = context.db
     if len(argv) > 2:
         registers, _ = _union(context, argv[1:])
-        return estimate(histogram(registers))
+        return estimate_registers(registers)
     key = argv[1]
     text = checked(db.read(key, context.now_ms))
     if text is None:

@@ -14,14 +14,14 @@ from headrace.store.hyperloglog import (
     HyperLogLog,
     cached_estimate,
     estimate_of,
+    estimate_registers,
     is_dense,
     is_hyperloglog,
     registers_of,
-    runs,
     shown_runs,
     with_estimate,
 )
-from headrace.store.registers import REGISTERS_COUNT, estimate, histogram
+from headrace.store.registers import REGISTERS_COUNT
 
 SEED = 43
 LIMIT = 3000
@@ -83,7 +83,7 @@ def test_random_registers_are_those_of_a_list(limit: int, is_ascending: bool) ->
         assert bytes(value.data) == after((register, rank), text=before, limit=limit)
     text = bytes(value.data)
     assert registers_of(text) == bytes(numbers)
-    assert estimate_of(text) == estimate(histogram(bytes(numbers)))
+    assert estimate_of(text) == estimate_registers(bytes(numbers))
     value.make_dense()
     assert registers_of(bytes(value.data)) == bytes(numbers)
     assert estimate_of(bytes(value.data)) == estimate_of(text)
@@ -118,7 +118,7 @@ def test_a_register_beyond_the_runs_is_found() -> None:
 
 
 def test_a_cut_run_is_read_as_if_a_zero_followed() -> None:
-    assert runs(HEADER + b"\x41") == [(0, 257)]
+    assert shown_runs(HEADER + b"\x41") == b"Z:257"
     assert after((256, 1), text=HEADER + b"\x41")[HEADER_SIZE:] == b"\x40\xff"
 
 

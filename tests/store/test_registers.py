@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from random import Random
 
 import pytest
@@ -12,7 +11,6 @@ from headrace.store.registers import (
     PACKED_SIZE,
     REGISTERS_COUNT,
     estimate,
-    histogram,
     merged,
     packed,
     place_of,
@@ -41,13 +39,6 @@ def test_merged_registers_are_the_larger_ones() -> None:
     one, other = drawn(SEED), drawn(SEED + 1)
     assert merged(one, other) == bytes(map(max, one, other))
     assert merged(one, one) == merged(one, bytes(REGISTERS_COUNT)) == one
-
-
-def test_a_histogram_has_the_number_of_each_value() -> None:
-    registers = drawn(SEED)
-    counts = Counter(registers)
-    assert histogram(registers) == [counts[value] for value in range(64)]
-    assert histogram(bytes(REGISTERS_COUNT)) == [REGISTERS_COUNT, *[0] * 63]
 
 
 @pytest.mark.parametrize(("element", "place"), [(b"a", (12711, 2)), (b"b", (15780, 1)), (b"c", (8436, 1))])
