@@ -31,6 +31,7 @@ ERROR_MAX: Final = 6 * STANDARD_ERROR
     since="2.8.9",
     summary="Shows how a HyperLogLog is kept.",
     complexity="N/A",
+    differs="`PFDEBUG SIMD` has no effect. After the error for another word than ON or OFF there is no second reply.",
     arguments=(Argument("subcommand"), Argument("key", "key", key_spec_index=0)),
 )
 def pfdebug(context: Context, argv: list[bytes]) -> Reply:
