@@ -66,7 +66,8 @@ def _filled(word: bytes, values: tuple[bytes, bytes, bytes]) -> bytes:
 FILL: Final = (
     "SET k{n} value-{n}-of-some-length; XADD s {id} sensor sensor-{n} kind temperature value {n};"
     "HSET h{n} a 1 b 2 word word; SADD e{n} a b c {n}; HSET big-hash f{n} value-{n}; SADD big-set m{n};"
-    "ZADD z{n} 1 a 2 b 3 word; ZADD big-zset {n} m{n}; RPUSH l{n} a b word; RPUSH big-list value-{n}"
+    "ZADD z{n} 1 a 2 b 3 word; ZADD big-zset {n} m{n}; RPUSH l{n} a b word; RPUSH big-list value-{n};"
+    "PFADD p{n} a b word; PFADD big-count m{n}"
 )
 FILL_ONCE: Final = (
     "SET number 1; SET text some-text; SET other some-other-text; SET source value;"
@@ -247,6 +248,14 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "LREM": (Form("LREM d{n} 1 b", fresh="RPUSH d{n} a b c"),),
     "LSET": (Form("LSET l{warm} 1 word"), Form("LSET big-list {warm} value-{warm}"),),
     "LTRIM": (Form("LTRIM d{n} 0 1", fresh="RPUSH d{n} a b c"),),
+    "PFADD": (Form("PFADD p{warm} a"), Form("PFADD big-count m{n}"), Form("PFADD new{n} a"),),
+    "PFCOUNT": (
+        Form("PFCOUNT p{warm}"),
+        Form("PFCOUNT d{n}", fresh="PFADD d{n} a b"),
+        Form("PFCOUNT big-count p{warm}"),
+    ),
+    "PFDEBUG": (Form("PFDEBUG ENCODING p{warm}"),),
+    "PFMERGE": (Form("PFMERGE stored-count p{warm}"), Form("PFMERGE stored-count big-count"),),
     "RPOP": (Form("RPOP d{n}", fresh="RPUSH d{n} a b c"),),
     "RPOPLPUSH": (Form("RPOPLPUSH d{n} moved", fresh="RPUSH d{n} a b c"),),
     "RPUSH": (Form("RPUSH new{n} value"), Form("RPUSH tasks value-{n}"),),
@@ -293,6 +302,7 @@ ERRORS: Final = {
 # Rows that cannot be measured so, and why.
 LEFT_OUT: Final = {
     "MONITOR": "it is answered once for each connection; what it costs others is a condition of its own",
+    "PFSELFTEST": "it is a test of the server, which takes as long as thousands of commands",
     "PSYNC": "it has no reply: the connection becomes that of a replica",
     "QUIT": "it closes the connection",
     "SCRIPT|DEBUG": "it is refused in a pipeline",
@@ -308,7 +318,8 @@ VALUES: Final = {
 TYPES: Final = {"key": "k{warm}", "integer": "0", "unix-time": "4102444800", "pattern": "*", "double": "1.5"}
 # Keys that have a value of the type of a group of commands; others have the key of `TYPES`.
 KEYS: Final = {
-    "stream": "s", "hash": "h{warm}", "list": "l{warm}", "set": "e{warm}", "sorted-set": "z{warm}", "geo": "z{warm}"
+    "stream": "s", "hash": "h{warm}", "list": "l{warm}", "set": "e{warm}", "sorted-set": "z{warm}", "geo": "z{warm}",
+    "hyperloglog": "p{warm}",
 }  # fmt: skip
 
 

@@ -45,6 +45,8 @@ FAMILIES: Final = (
     "hashes.picks",
     "hashes.expiry",
     "hashes.options",
+    "hyperloglog.counts",
+    "hyperloglog.debugging",
     "keyspace.keys",
     "keyspace.dump",
     "keyspace.expiry",

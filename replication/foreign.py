@@ -15,7 +15,6 @@ _WRITES: Final = {
     "hset hsetex hsetnx",
     "array": "ardel ardelrange arinsert armset arring arset",
     "vector set": "vadd vrem vsetattr",
-    "HyperLogLog": "pfadd pfcount pfmerge",
 }
 TYPES: Final = {name.encode(): type_name for type_name, names in _WRITES.items() for name in names.split()}
 # Commands that write no key.

@@ -4,6 +4,8 @@
     ├── GenericError           ERR ...
     │   └── UnknownCommand         there is no command with the name that a client sent
     ├── WrongType              WRONGTYPE
+    ├── NotHyperLogLog         WRONGTYPE
+    ├── CorruptHyperLogLog     INVALIDOBJ
     ├── NoGroup                NOGROUP
     ├── BusyGroup              BUSYGROUP
     ├── StillLoading           LOADING
@@ -64,6 +66,24 @@ class WrongType(ReplyError):
 
     def __init__(self) -> None:
         super().__init__(b"Operation against a key holding the wrong kind of value")
+
+
+class NotHyperLogLog(ReplyError):
+    """The string at a key is no HyperLogLog."""
+
+    prefix = b"WRONGTYPE"
+
+    def __init__(self) -> None:
+        super().__init__(b"Key is not a valid HyperLogLog string value.")
+
+
+class CorruptHyperLogLog(ReplyError):
+    """The sparse registers of a HyperLogLog are too few or too many."""
+
+    prefix = b"INVALIDOBJ"
+
+    def __init__(self) -> None:
+        super().__init__(b"Corrupted HLL object detected")
 
 
 class StillLoading(ReplyError):

@@ -34,6 +34,7 @@ INCRBYFLOAT: Final = Event(b"$", b"incrbyfloat")
 SETRANGE: Final = Event(b"$", b"setrange")
 APPEND: Final = Event(b"$", b"append")
 SETBIT: Final = Event(b"$", b"setbit")
+PFADD: Final = Event(b"$", b"pfadd")
 
 HSET: Final = Event(b"h", b"hset")
 HDEL: Final = Event(b"h", b"hdel")

@@ -26,3 +26,5 @@ class Limits:
     sorted_set_value_max: int = 64
     # Elements of a node of a list if positive; otherwise a class of bytes, as `list-max-listpack-size` has it.
     list_node_max: int = -2
+    # Bytes of a HyperLogLog with sparse registers.
+    hyperloglog_size_max: int = 3000

@@ -35,6 +35,7 @@ ORDER = {
         "hashes",
         "sets",
         "sorted_sets",
+        "hyperloglog",
         "lists",
         "bits",
         "strings",

@@ -110,7 +110,6 @@ COMMANDS_OF_REDIS: Final = {
 # Groups without any command in Headrace, with the reason.
 OUT_OF_SCOPE: Final = {
     "array": "Headrace is about streams.",
-    "hyperloglog": "Headrace is about streams.",
     "module": "There are no modules, and so no vector sets.",
     "cluster": "Headrace is a single server: there is no cluster.",
 }

@@ -213,6 +213,7 @@ COMPANIONS = (
     _row("set-max-listpack-value", COUNT, 64),
     _row("zset-max-listpack-entries", COUNT, 128, "zset-max-ziplist-entries"),
     _row("zset-max-listpack-value", SIZE, 64, "zset-max-ziplist-value"),
+    _row("hll-sparse-max-bytes", SIZE, 3000),
 )
 
 PERSISTENCE = (
@@ -362,7 +363,6 @@ ACCEPTED_ONLY = (
     _echoed("active-defrag-ignore-bytes", Memory(1), 100 << 20),
     _echoed("cluster-link-sendbuf-limit", Memory(0, UINT64_MAX), 0),
     _echoed("cluster-slot-migration-handoff-max-lag-bytes", SIZE, 1 << 20),
-    _echoed("hll-sparse-max-bytes", SIZE, 3000),
     _echoed("replica-full-sync-buffer-limit", SIZE, 0),
     # Numbers
     _echoed("active-defrag-cycle-max", Integer(1, 99), 25),

@@ -54,6 +54,7 @@ class LiveSettings:
             "set-max-listpack-value",
             "zset-max-listpack-entries",
             "zset-max-listpack-value",
+            "hll-sparse-max-bytes",
         )
         self._put_in_force(self._choose_compression, "stream-chunk-compression")
         self._put_in_force(self._watch_calls, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
@@ -97,6 +98,7 @@ class LiveSettings:
         limits.set_value_max = config.set_max_listpack_value
         limits.sorted_set_entries_max = config.zset_max_listpack_entries
         limits.sorted_set_value_max = config.zset_max_listpack_value
+        limits.hyperloglog_size_max = config.hll_sparse_max_bytes
 
     def _choose_compression(self) -> None:
         """Apply to chunks that are sealed from now on; sealed ones stay as they are."""

@@ -1,8 +1,7 @@
 """Loading: records run through the handlers of requests, by an unlisted client; keys of RDB files are stored.
 
 If records or keys of types that Headrace does not have are left out, the others must not tell another story. A key that
-was overwritten by such a value is removed, also by RENAME, COPY and RESTORE of one. A string that such a command has
-changed is left out, with all that is done to it: see `placeholders`.
+was overwritten by such a value is removed, also by RENAME, COPY and RESTORE of one.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from ...commands.clients.client import Client
 from ...commands.core.keys import find_keys
@@ -26,9 +24,7 @@ from ...commands.policies.lines import apply_line
 from ...persistence.errors import ForeignRecord, LoadError, UnknownRecord
 from ...persistence.rdb.file import FileReader
 from ...store.errors import ReplyError
-from ...store.stream import Stream
 from .filling import Filling
-from .placeholders import Placeholders
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +44,6 @@ class Replay(Filling):
         self._skips_records = config.aof_skip_foreign_commands
         # Whether some keys may be missing because they were left out.
         self._is_partial = config.aof_skip_foreign_commands or config.rdb_skip_foreign_types
-        self._placeholders = Placeholders()
         # Records that ended in an error.
         self.errors_count = 0
         self._run_handlers: dict[bytes, RunHandler] = dict(row.run_form for row in DECLARED.values() if row.run_form)
@@ -115,22 +110,14 @@ class Replay(Filling):
         self.skipped[name] += 1
         db = self._client.db
         for key in written_keys(name, argv):
-            if name in MAKES_STRINGS:
-                self._placeholders.put(db, key, Stream(self._context.limits))
-            else:
-                db.remove(key)
+            db.remove(key)
 
     def _is_of_skipped(self, row: Row, argv: list[bytes], reply: object) -> bool:
-        """Whether a record concerned a key that was left out: it read one that is missing or has a placeholder, or
-        restored a foreign value.
+        """Whether a record concerned a key that was left out: it read one that is missing, or restored a foreign value.
 
         The keys that it overwrote are then removed.
         """
         keys = find_keys(row, argv)
-        if isinstance(reply, ReplyError) and any(
-            self._placeholders.is_one(self._client.db.keys.get(key)) for key, _ in keys
-        ):
-            return True
         overwritten = [key for key, spec in keys if "OW" in spec.access]
         is_source_missing = any("OW" not in spec.access and key not in self._client.db.keys for key, spec in keys)
         if not overwritten or not (isinstance(reply, ReplyError) or (reply == 0 and is_source_missing)):
@@ -145,9 +132,7 @@ class Replay(Filling):
         return True
 
     def finish(self) -> None:
-        """Remove the placeholders, and log what was left out."""
-        if not MAKES_STRINGS.isdisjoint(self.skipped):
-            self._placeholders.remove_from(self._context.store.databases)
+        """Log what was left out."""
         self._log_skipped()
 
     @property
@@ -197,15 +182,8 @@ class Replay(Filling):
         return reader
 
 
-# Commands whose result is a string, which commands of Headrace may change. PFCOUNT stores the count in the string.
-MAKES_STRINGS: Final = {b"PFADD", b"PFCOUNT", b"PFMERGE"}
-
-
 def written_keys(name: bytes, argv: list[bytes]) -> list[bytes]:
-    """The keys that a record of a foreign command writes.
-
-    If one has a string or a stream, the command overwrites it, or changes it as only Redis can.
-    """
+    """The keys that a record of a foreign command writes. What they had before is lost."""
     if name.lower() in REDIS_CONTAINERS:
         return []
     return argv[1:2]

@@ -41,9 +41,12 @@ SET_UP = (
     "FLUSHALL", "XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v", "XGROUP CREATE s g 0", "SET k 7",
     "XREADGROUP GROUP g c COUNT 1 STREAMS s >", "ACL SETUSER alice on >x", "SCRIPT LOAD 'return 1'",
     "HSET h x 1 y 2", "RPUSH l x y", "SADD e x y", "ZADD z 1 x 2 y", "RPUSH numbers 2 1", "GEOADD places 1 1 x 2 2 y",
+    "PFADD p x",
 )  # fmt: skip
 # Keys that have a value of the type of a group of commands; others have a string.
-KEYS = {"stream": b"s", "hash": b"h", "list": b"l", "set": b"e", "sorted-set": b"z", "geo": b"places"}
+KEYS = {
+    "stream": b"s", "hash": b"h", "list": b"l", "set": b"e", "sorted-set": b"z", "geo": b"places", "hyperloglog": b"p",
+}  # fmt: skip
 # What the client sends before a command that needs it.
 BEFORE = {
     "CLIENT|CACHING": "CLIENT TRACKING ON OPTIN",
@@ -69,6 +72,7 @@ OWN_VALUES = {
     "COMMAND|GETKEYSANDFLAGS": {"command": b"MGET"},
     "CONFIG|SET": {"value": b"1"},
     "DEBUG": {"subcommand": b"HELP"},
+    "PFDEBUG": {"subcommand": b"ENCODING"},
     "HELLO": {"protover": b"3"},
     "SORT": {"key": b"numbers"},
     "SORT_RO": {"key": b"numbers"},

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.oracle
 
 REQUESTS_COUNT = 12
 FIXTURE = [
-    "FLUSHALL", "SET str hello", "SET num 7", "SET v 1 EX 100", "XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v",
+    "FLUSHALL", "SET str hello", "SET num 7", "SET v 1 EX 100", "PFADD p x z",
+    "XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v",
     "XADD s 5-1 f v", "XADD s 7-0 f v", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 3 STREAMS s >", "XDEL s 3-1",
     "XGROUP CREATE s h 0", "XADD t 1-1 f v", "XADD t 2-1 f v", "XGROUP CREATE t g 0",
 ]  # fmt: skip
@@ -26,6 +27,8 @@ FORMS = [
     "{EXPIRE|PEXPIRE} str {1000000|0|-1}", "PEXPIREAT v 1", "EXPIRE no 100", "PERSIST {v|str}",
     "GETEX {v|str} {PERSIST|EX 1000|PXAT 1}", "GETEX str", "GETDEL {str|no}", "GETSET str x", "SET str x",
     "SET str x PXAT 1", "SET str x NX", "SET str hello GET", "SET no x XX", "SETEX str 100 x", "SETNX {str|a} x",
+    "PFADD p {x|x y|''}", "PFADD p", "PFMERGE p no", "PFCOUNT {p|no}", "PFCOUNT p p",
+    "PFDEBUG {GETREG|TODENSE|DECODE} p",
     "APPEND str {x|''}", "SETRANGE {str|no} {0|9} {''|x}", "INCR num", "INCRBY num 0", "INCRBYFLOAT num {0|1.5}",
     "INCREX num BYINT 2", "INCREX num BYINT 9 UBOUND 8", "INCREX num EX 100 ENX",
     "INCREX num BYINT 9 UBOUND 8 SATURATE",

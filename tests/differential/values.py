@@ -208,6 +208,10 @@ BY_GROUP: dict[str, Pools] = {
         **dict.fromkeys(("index", "start", "stop", "rank"), ([b"0", b"1", b"-1", b"-2", b"5"], ODD_INTEGERS)),
         "timeout": ([b"50000000"], ODD_TIMES),
     },
+    "hyperloglog": {
+        **dict.fromkeys(("key", "destkey", "sourcekey"), ([b"p", b"p", b"q", b"no"], [b"", b"str", b"s"])),
+        "element": ([b"x", b"y", b"1", b"2", b"3"], SHORT_WORDS),
+    },
     "sorted-set": {
         **dict.fromkeys(("key", "destination", "dst", "src"), ([b"z", b"z", b"z", b"y", b"e", b"no"], [b"", b"str"])),
         "member": ([b"x", b"y", b"1", b"2", b"3"], SHORT_WORDS),

@@ -13,7 +13,7 @@ from support.lines import split
     [
         ("RPUSH q a b", "RPUSH on the list 'q'"),
         ("zadd g 1 a", "zadd on the sorted set 'g'"),
-        ("PFADD p a", "PFADD on the HyperLogLog 'p'"),
+        ("ARSET a 0 v", "ARSET on the array 'a'"),
         ("FUNCTION FLUSH", "FUNCTION"),
         ("SAVEALL", "SAVEALL"),
         ("SOMETHING key", "SOMETHING on 'key'"),

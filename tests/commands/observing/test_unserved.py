@@ -65,21 +65,21 @@ def test_a_module_is_named_once(prefix: bytes, caller: Caller, caplog: pytest.Lo
 
 
 def test_calls_in_transactions_and_scripts_are_noted(caller: Caller, caplog: pytest.LogCaptureFixture) -> None:
-    caller.call("MULTI", "PFADD h f")
+    caller.call("MULTI", "ARSET h 0 f")
     assert caller.call("EXEC").startswith(b"-EXECABORT ")
-    assert "called PFADD, which" in warnings(caplog)[0]
+    assert "called ARSET, which" in warnings(caplog)[0]
     pytest.importorskip("lupa")
-    argv = [b"EVAL", b"return redis.pcall('PFCOUNT', 'z')", b"0"]
+    argv = [b"EVAL", b"return redis.pcall('ARLEN', 'z')", b"0"]
     caller.rig.dispatcher.execute(caller.session, [argv], caller.rig.clock())
     assert caller.output() == b"-ERR Unknown Redis command called from script\r\n"
-    assert "called PFCOUNT, which" in warnings(caplog)[1]
+    assert "called ARLEN, which" in warnings(caplog)[1]
     assert warnings(caplog)[1].startswith(f"Client {caller.client.address.decode()}")
 
 
 def test_resetstat_counts_anew_and_warns_no_second_time(caller: Caller, caplog: pytest.LogCaptureFixture) -> None:
-    caller.call("PFADD h f", "CONFIG RESETSTAT")
+    caller.call("ARSET h 0 f", "CONFIG RESETSTAT")
     assert counted(caller) == 0
-    caller.call("PFADD h f")
+    caller.call("ARSET h 0 f")
     assert counted(caller) == 1
     assert len(warnings(caplog)) == 1
 

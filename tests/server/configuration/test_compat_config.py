@@ -95,13 +95,13 @@ def check_start_from(text: bytes, folder: Path) -> set[str]:
 def test_a_file_of_every_default_starts_with_one_line(tmp_path: Path) -> None:
     values = {each.name: each.kind.show(each.default) for each in DIRECTIVES}
     named = check_start_from(full_file(values) + BEYOND_CONFIG_GET, tmp_path)
-    assert {"hll-sparse-max-bytes", "cluster-node-timeout", *(name.decode() for name in OBSOLETE)} <= named
+    assert {"active-expire-effort", "cluster-node-timeout", *(name.decode() for name in OBSOLETE)} <= named
 
 
 def test_the_stock_file_starts_with_one_line(tmp_path: Path) -> None:
     values = {name: BY_NAME[name].kind.show(BY_NAME[name].default) for name in STOCK_NAMES} | STOCK_VALUES
     named = check_start_from(full_file(values), tmp_path)
-    assert {"hll-sparse-max-bytes", "activerehashing", "jemalloc-bg-thread"} <= named
+    assert {"active-expire-effort", "activerehashing", "jemalloc-bg-thread"} <= named
 
 
 @pytest.mark.oracle

@@ -411,6 +411,7 @@ EFFECTS: dict[str, Effect] = {
     "set-max-listpack-value": Effect(3, 64, replies("SADD s long", "OBJECT ENCODING s")),
     "zset-max-listpack-entries": Effect(1, 128, replies("ZADD s 1 a 2 b", "OBJECT ENCODING s")),
     "zset-max-listpack-value": Effect(3, 64, replies("ZADD s 1 long", "OBJECT ENCODING s")),
+    "hll-sparse-max-bytes": Effect(18, 3000, replies("PFADD h x", "PFDEBUG ENCODING h")),
     "save": Effect(b"10 1", b"", save_points),
     "dbfilename": Effect(b"one.rdb", b"other.rdb", files_of_a_log("SAVE")),
     "rdbcompression": Effect(True, False, lambda *given: len(dump(*given))),

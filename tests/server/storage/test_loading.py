@@ -10,13 +10,10 @@ from pathlib import Path
 import pytest
 
 from conftest import StartServer
-from headrace.commands.core.table import all_rows
 from headrace.persistence.errors import LogError
 from headrace.persistence.manifest import Manifest
-from headrace.persistence.rdb import payload
 from headrace.server.app import Server
 from headrace.server.configuration.config import Config
-from headrace.server.storage.replay import MAKES_STRINGS
 from headrace.server.storage.replay import loading as replaying
 from headrace.store.ids import SEQ_BITS
 from headrace.store.stream import Stream
@@ -25,8 +22,7 @@ from support.inprocess import Clock, Rig
 from support.lines import split
 from support.logging_server import COUNT, LOADING, LoadingServer, LoggingServer
 from support.replies import parse
-from support.servers import Server as RunningServer
-from support.wire import Wire, encode
+from support.wire import encode
 
 # Two sets and a string.
 FOREIGN_DUMP = b"REDIS0012\x1c\x01a\x01\x00\x00\x03\x01x\x1c\x01b\x01\x00\x00\x03\x01x\x00\x01k\x01v\xff" + bytes(8)
@@ -414,7 +410,7 @@ def loaded_keys(config: Config) -> list[dict[bytes, object]]:
         server.log_keeper.close()
 
 
-@pytest.mark.parametrize("record", ["ARSET a 0 v", "arset h 0 v", "FUNCTION LOAD x", "JSON.SET d $ 1", "PFADD d s"])
+@pytest.mark.parametrize("record", ["ARSET a 0 v", "arset h 0 v", "FUNCTION LOAD x", "JSON.SET d $ 1", "VADD d s"])
 def test_a_foreign_record_names_the_way_out(record: str, tmp_path: Path) -> None:
     config = log_with(tmp_path, "SET k v", record)
     with pytest.raises(LogError) as caught:
@@ -447,7 +443,6 @@ def test_names_that_redis_does_not_have_stop_the_start_all_the_same(tmp_path: Pa
     [
         ["SET k old", "ARSET h 0 v", "RENAME h k"],
         ["SET k old", "ARSET h 0 v", "COPY h k REPLACE"],
-        ["SET k old", "PFMERGE k none"],
         ["SET k old", 'RESTORE k 0 "\\x02\\x01\\x01a\\x0b\\x00\\x4f\\x9d" REPLACE'],
         ["SET k old", "LMOVE l k LEFT RIGHT", "DEL k"],
     ],
@@ -460,83 +455,6 @@ def test_a_key_that_was_overwritten_by_another_type_is_gone(
     config.aof_skip_foreign_commands = True
     assert loaded_keys(config)[0] == {b"other": b"v"}
     assert "== CRITICAL ==" not in caplog.text
-
-
-PAYLOAD = '"' + "".join(f"\\x{byte:02x}" for byte in b"".join(payload.dump(b"v", now_ms=0))) + '"'
-# After a PFADD, which cannot be followed: records of every command that writes strings or any key.
-# Those of the first list leave a dataset that is known again.
-KNOWN_AGAIN = [
-    "SET k new", "SET k new XX KEEPTTL", "SETEX k 100 new", "PSETEX k 100000 new", "MSET k 1 l 2", "MSETEX 1 k new",
-    "DEL k", "UNLINK k", "FLUSHDB", "FLUSHALL", "RENAME other k", "COPY other k REPLACE",
-    f"RESTORE k 0 {PAYLOAD} REPLACE", "BITOP NOT k other", "SORT none STORE k",
-]  # fmt: skip
-LEFT_OUT = [
-    "APPEND k x", "SETRANGE k 3 z", "INCR k", "DECR k", "INCRBY k 2", "DECRBY k 2", "INCRBYFLOAT k 0.5", "INCREX k",
-    "GETSET k new", "SET k new GET", "GETDEL k", "GETEX k EX 100", "DELEX k", "SETNX k new", "MSETNX k 1 l 2",
-    "EXPIRE k 100", "PEXPIRE k 100000", "EXPIREAT k 99999999999", "PEXPIREAT k 99999999999000", "PERSIST k",
-    "RENAME k l", "RENAMENX k l", "MOVE k 1", "COPY k l", "COPY k k DB 1", "SWAPDB 0 1",
-    "SETBIT k 7 1", "BITFIELD k SET u8 0 5",
-]  # fmt: skip
-
-
-def test_every_write_of_a_string_or_of_any_key_is_tried_on_one_that_was_left_out() -> None:
-    tried = {line.split()[0] for line in KNOWN_AGAIN + LEFT_OUT}
-    groups = ("string", "bitmap", "generic", "server")
-    assert tried == {row.name for row in all_rows() if row.is_write and row.group in groups}
-
-
-@pytest.mark.oracle
-@pytest.mark.parametrize("line", KNOWN_AGAIN + LEFT_OUT)
-def test_no_string_has_another_value_than_in_redis_after_one_was_left_out(
-    line: str, tmp_path: Path, oracle: RunningServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Later records may bring none back: they are tried on each name that the key may have by then."""
-    later = [f"{command} {key}{rest}" for key in "kl" for command, rest in (("APPEND", " x"), ("EXPIRE", " 100"))]
-    records = ["SET other v", "PFADD k 5", line, *later, "SELECT 1", *later]
-    with oracle.connect() as wire:
-        wire.call("FLUSHALL")
-        for record in records:
-            wire.call(*split(record))
-        theirs = [strings_of(wire, index) for index in range(2)]
-        wire.call("FLUSHALL")
-    config = log_with(tmp_path, *records)
-    config.aof_skip_foreign_commands = True
-    ours = loaded_keys(config)
-    for mine, redis in zip(ours, theirs, strict=True):
-        assert mine.items() <= redis.items()
-    assert "== CRITICAL ==" not in caplog.text
-    if line in KNOWN_AGAIN:
-        assert ours == theirs
-
-
-MAKERS = {
-    "PFADD": "PFADD k a",
-    "PFCOUNT": "PFCOUNT k",
-    "PFMERGE": "PFMERGE k l",
-}
-
-
-@pytest.mark.parametrize("name", sorted(name.decode() for name in MAKES_STRINGS))
-def test_every_command_that_makes_a_string_leaves_it_out(name: str, tmp_path: Path) -> None:
-    config = log_with(tmp_path, "SET other v", MAKERS[name], "COPY k c", "APPEND k x", "APPEND c x", "EXPIRE k 100")
-    config.aof_skip_foreign_commands = True
-    assert loaded_keys(config)[0] == {b"other": b"v"}
-
-
-def test_stream_in_place_of_a_string_that_was_left_out_is_loaded(tmp_path: Path) -> None:
-    config = log_with(tmp_path, "PFADD k a", "XADD k 1-1 f v", "PFADD g a", "XGROUP CREATE g group 0 MKSTREAM")
-    config.aof_skip_foreign_commands = True
-    keys = loaded_keys(config)[0]
-    assert [(key, stream.log.length, list(stream.groups)) for key, stream in sorted(keys.items())] == [
-        (b"g", 0, [b"group"]),
-        (b"k", 1, []),
-    ]
-
-
-def strings_of(wire: Wire, index: int) -> dict[bytes, object]:
-    wire.call("SELECT", index)
-    keys = [node.value for node in parse(wire.call("KEYS", "*")).value]
-    return {key: parse(wire.call("GET", key)).value for key in keys}
 
 
 def test_a_copy_to_another_database_removes_the_key_there(tmp_path: Path) -> None:

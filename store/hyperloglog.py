@@ -1,0 +1,262 @@
+"""HyperLogLogs, which estimate how many distinct elements were added. They are strings, byte for byte those of Redis.
+
+    HYLL | encoding | 3 unused bytes | cached estimate, 8 bytes, little-endian | registers
+
+The top bit of the estimate says that it is stale. Dense registers have six bits each. Sparse registers are runs:
+
+    00xxxxxx             ZERO:  1 to 64 registers are 0
+    01xxxxxx yyyyyyyy    XZERO: 1 to 16384 registers are 0
+    1vvvvvxx             VAL:   1 to 4 registers have the value v + 1
+
+Other commands may write any bytes into such a string, so every function expects runs that do not fit.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from .errors import CorruptHyperLogLog
+from .registers import PACKED_SIZE, REGISTER_MAX, REGISTERS_COUNT, estimate, packed, unpacked
+
+try:
+    from .hyperloglog_codec import find_run, histogram, spread_runs
+except ImportError:  # there was no C compiler at installation
+    from .hyperloglog_codec_plain import find_run, histogram, spread_runs
+
+MAGIC: Final = b"HYLL"
+HEADER_SIZE: Final = 16
+DENSE: Final = 0
+SPARSE: Final = 1
+DENSE_SIZE: Final = HEADER_SIZE + PACKED_SIZE
+# Where the encoding is.
+ENCODING_AT: Final = 4
+# Where the estimate is, and the byte of it that has the flag.
+ESTIMATE_AT: Final = 8
+FLAG_AT: Final = 15
+STALE: Final = 0x80
+
+XZERO: Final = 0x40
+VAL: Final = 0x80
+ZERO_SPAN_MAX: Final = 64
+VAL_SPAN_MAX: Final = 4
+# A larger value makes the registers dense.
+VAL_MAX: Final = 32
+
+# A string without elements, whose estimate is not stale.
+EMPTY: Final = MAGIC + bytes((SPARSE, *bytes(HEADER_SIZE - ENCODING_AT - 1), XZERO | 0x3F, 0xFF))
+
+# Runs that Redis looks at after a change, to put values together.
+_JOINED_RUNS_MAX: Final = 5
+_NOT_ZERO: Final = re.compile(rb"[^\0]")
+
+
+def is_hyperloglog(text: bytes) -> bool:
+    """Whether a string is a HyperLogLog, as far as its header says. Sparse registers may still be corrupt."""
+    if not text.startswith(MAGIC) or len(text) < HEADER_SIZE:
+        return False
+    return text[ENCODING_AT] == SPARSE or (text[ENCODING_AT] == DENSE and len(text) == DENSE_SIZE)
+
+
+def is_dense(text: bytes) -> bool:
+    """Whether a HyperLogLog has dense registers."""
+    return text[ENCODING_AT] == DENSE
+
+
+def cached_estimate(text: bytes) -> int | None:
+    """The cached estimate, None if it is stale."""
+    return None if text[FLAG_AT] & STALE else int.from_bytes(text[ESTIMATE_AT:HEADER_SIZE], "little")
+
+
+def with_estimate(text: bytes, found: int) -> bytes:
+    """The string with another cached estimate, a number of 64 bits with a sign."""
+    return b"".join((text[:ESTIMATE_AT], found.to_bytes(8, "little", signed=True), memoryview(text)[HEADER_SIZE:]))
+
+
+def shown_runs(text: bytes) -> bytes:
+    """The runs of sparse registers as PFDEBUG DECODE shows them: `z:` for ZERO, `Z:` for XZERO, `v:` for VAL. They are
+    not checked."""
+    found: list[bytes] = []
+    index = HEADER_SIZE
+    while index < len(text):
+        code, span = text[index], _span(text, index)
+        if code >= VAL:
+            found.append(b"v:%d,%d" % ((code >> 2 & 31) + 1, span))
+        else:
+            found.append(b"%b:%d" % (b"z" if code < XZERO else b"Z", span))
+        index += _width(code)
+    return b" ".join(found)
+
+
+def registers_of(text: bytes) -> bytes:
+    """The registers of a HyperLogLog, a byte for each. Raises CorruptHyperLogLog if the runs of sparse registers have
+    fewer or more."""
+    if is_dense(text):
+        return unpacked(text[HEADER_SIZE:])
+    registers = spread_runs(text, HEADER_SIZE, REGISTERS_COUNT)
+    if registers is None:
+        raise CorruptHyperLogLog
+    return registers
+
+
+def estimate_of(text: bytes) -> int:
+    """The number of distinct elements of a HyperLogLog, from its registers. Raises CorruptHyperLogLog."""
+    return estimate_registers(registers_of(text))
+
+
+def estimate_registers(registers: bytes) -> int:
+    """The number of distinct elements, from registers of a byte each."""
+    return estimate(histogram(registers))
+
+
+class HyperLogLog:
+    """A HyperLogLog while a command changes it. `data` has its bytes."""
+
+    __slots__ = ("_start", "_start_register", "data", "sparse_size_max")
+
+    def __init__(self, text: bytes, sparse_size_max: int) -> None:
+        self.data = bytearray(text)
+        # Sparse registers do not grow beyond this number of bytes, header included: they become dense.
+        self.sparse_size_max: Final = sparse_size_max
+        # Where a run begins, and its first register: a search for a later register begins here.
+        self._start = HEADER_SIZE
+        self._start_register = 0
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the registers are dense."""
+        return self.data[ENCODING_AT] == DENSE
+
+    def mark_stale(self) -> None:
+        """Mark the cached estimate as stale."""
+        self.data[FLAG_AT] |= STALE
+
+    def make_dense(self) -> None:
+        """Make the registers dense, if they are not. Raises CorruptHyperLogLog."""
+        if not self.is_dense:
+            registers = packed(registers_of(bytes(self.data)))
+            self.data[HEADER_SIZE:] = registers
+            self.data[ENCODING_AT] = DENSE
+
+    def raise_register(self, register: int, value: int) -> bool:
+        """Set a register to a value if it is smaller. Returns whether it was. Raises CorruptHyperLogLog.
+
+        Sparse registers become dense where there is no room. Then the estimate may not be marked as stale.
+        """
+        if not self.is_dense:
+            is_raised = self._raise_sparse(register, value)
+            if is_raised is not None:
+                return is_raised
+            self.make_dense()
+        return self._raise_dense(register, value)
+
+    def raise_all(self, registers: bytes) -> None:
+        """Raise every register to the value that it has here, a byte for each; none of them is larger before."""
+        if not self.is_dense:
+            for match in _NOT_ZERO.finditer(registers):
+                index = match.start()
+                self.raise_register(index, registers[index])
+                if self.is_dense:
+                    break
+        if self.is_dense:
+            self.data[HEADER_SIZE:] = packed(registers)
+
+    def _raise_dense(self, register: int, value: int) -> bool:
+        data = self.data
+        bit = register * 6
+        index, shift = HEADER_SIZE + (bit >> 3), bit & 7
+        # The last register ends with the last byte.
+        pair = data[index] | (data[index + 1] << 8 if shift > 2 else 0)
+        if (pair >> shift & REGISTER_MAX) >= value:
+            return False
+        pair = pair & ~(REGISTER_MAX << shift) | value << shift
+        data[index] = pair & 0xFF
+        if shift > 2:
+            data[index + 1] = pair >> 8
+        return True
+
+    def _raise_sparse(self, register: int, value: int) -> bool | None:
+        """Raise a sparse register. Returns None, without a change, if only dense registers have room for it."""
+        if value > VAL_MAX:
+            return None
+        data, size = self.data, len(self.data)
+        if register < self._start_register:
+            self._start, self._start_register = HEADER_SIZE, 0
+        place = find_run(data, self._start, self._start_register, register)
+        if place is None:
+            raise CorruptHyperLogLog
+        index, first, previous, before = place
+        if index == self._start != HEADER_SIZE:
+            # The run before is not known.
+            self._start, self._start_register = HEADER_SIZE, 0
+            return self._raise_sparse(register, value)
+        code, span = data[index], _span(data, index)
+        if code >= VAL:
+            old_value = (code >> 2 & 31) + 1
+            if old_value >= value:
+                return False
+        else:
+            old_value = 0
+        parts = (
+            _run(old_value, register - first)
+            + bytes((VAL | value - 1 << 2,))
+            + _run(old_value, first + span - 1 - register)
+        )
+        width = _width(code)
+        growth = len(parts) - width
+        if growth > 0 and size + growth > self.sparse_size_max:
+            return None
+        if before >= 0:
+            self._start_register = first - _span(data, previous) - _span(data, before)
+            self._start = before
+        data[index : index + width] = parts
+        # A last XZERO that was cut.
+        del data[size + growth :]
+        self._join_runs(previous if previous >= 0 else HEADER_SIZE)
+        self.mark_stale()
+        return True
+
+    def _join_runs(self, index: int) -> None:
+        """Put VAL runs with the same value together, in the few runs from `index` on. Longer ones than fit stay."""
+        data = self.data
+        for _ in range(_JOINED_RUNS_MAX):
+            if index >= len(data):
+                return
+            code = data[index]
+            if code < VAL:
+                index += _width(code)
+                continue
+            following = data[index + 1] if index + 1 < len(data) else 0
+            span = (code & 3) + (following & 3) + 2
+            if following & ~3 == code & ~3 and span <= VAL_SPAN_MAX:
+                data[index + 1] = code & ~3 | span - 1
+                del data[index]
+                continue
+            index += 1
+
+
+def _width(code: int) -> int:
+    """The bytes of a run that begins with this one."""
+    return 2 if XZERO <= code < VAL else 1
+
+
+def _span(data: bytes | bytearray, index: int) -> int:
+    """The number of registers of the run at `index`. An XZERO that is cut is read as if a zero byte followed, as the
+    strings of Redis end with one."""
+    code = data[index]
+    if code >= VAL:
+        return (code & 3) + 1
+    if code < XZERO:
+        return code + 1
+    return ((code & 63) << 8 | (data[index + 1] if index + 1 < len(data) else 0)) + 1
+
+
+def _run(value: int, span: int) -> bytes:
+    """A run of so many registers, as Redis writes it; none if there are none."""
+    if not span:
+        return b""
+    if value:
+        return bytes((VAL | value - 1 << 2 | span - 1,))
+    if span <= ZERO_SPAN_MAX:
+        return bytes((span - 1,))
+    return bytes((XZERO | span - 1 >> 8, span - 1 & 0xFF))

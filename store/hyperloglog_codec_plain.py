@@ -1,0 +1,94 @@
+"""What a HyperLogLog takes long for: `hyperloglog_codec` for installations without a C compiler. Both behave alike.
+
+The hash function is MurmurHash64A, by Austin Appleby, with the seed of Redis. For runs see `hyperloglog`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MULTIPLIER: Final = 0xC6A4A7935BD1E995
+SEED: Final = 0xADC83B19
+SHIFT: Final = 47
+MASK: Final = (1 << 64) - 1
+# Bytes that one step takes.
+WORD_SIZE: Final = 8
+
+REGISTER_MAX: Final = 63
+XZERO: Final = 0x40
+VAL: Final = 0x80
+
+
+def murmur64(text: bytes) -> int:
+    """Return the hash of a text, a number of 64 bits without a sign."""
+    size = len(text)
+    found = SEED ^ (size * MULTIPLIER & MASK)
+    whole_size = size - size % WORD_SIZE
+    for start in range(0, whole_size, WORD_SIZE):
+        word = int.from_bytes(text[start : start + WORD_SIZE], "little") * MULTIPLIER & MASK
+        found = (found ^ ((word ^ word >> SHIFT) * MULTIPLIER & MASK)) * MULTIPLIER & MASK
+    if whole_size < size:
+        found = (found ^ int.from_bytes(text[whole_size:], "little")) * MULTIPLIER & MASK
+    found = (found ^ found >> SHIFT) * MULTIPLIER & MASK
+    return found ^ found >> SHIFT
+
+
+def histogram(registers: bytes) -> list[int]:
+    """How many registers have each value; there is a byte for each register."""
+    counts = [0] * (REGISTER_MAX + 1)
+    rest = len(registers)
+    for value in range(REGISTER_MAX + 1):
+        counts[value] = registers.count(value)
+        rest -= counts[value]
+        # Nearly always before the half.
+        if not rest:
+            break
+    return counts
+
+
+def spread_runs(text: bytes, start: int, registers_count: int) -> bytes | None:
+    """The registers of the runs from `start` on, a byte for each; None if the runs are not exactly as many."""
+    parts: list[bytes] = []
+    index, size = start, len(text)
+    while index < size and registers_count >= 0:
+        code = text[index]
+        index += 1
+        value = 0
+        if code < XZERO:
+            span = code + 1
+        elif code >= VAL:
+            value, span = (code >> 2 & 31) + 1, (code & 3) + 1
+        else:
+            # The strings of Redis end with a zero byte.
+            span = ((code & 63) << 8 | (text[index] if index < size else 0)) + 1
+            index += 1
+        parts.append(bytes((value,)) * span)
+        registers_count -= span
+    return None if registers_count else b"".join(parts)
+
+
+def find_run(data: bytearray, index: int, first: int, register: int) -> tuple[int, int, int, int] | None:
+    """Find the run that has a register, from the run at `index` on, whose first register is `first`.
+
+    Returns where it begins, its first register, and where the run before it and the one before that begin, -1 for none;
+    None if the runs end before.
+    """
+    before, previous = -1, -1
+    size = len(data)
+    while index < size:
+        code = data[index]
+        width = 1
+        if code < XZERO:
+            span = code + 1
+        elif code >= VAL:
+            span = (code & 3) + 1
+        else:
+            span = ((code & 63) << 8 | (data[index + 1] if index + 1 < size else 0)) + 1
+            width = 2
+        if register < first + span:
+            return index, first, previous, before
+        before = previous
+        previous = index
+        first += span
+        index += width
+    return None

@@ -1,0 +1,81 @@
+"""Hashes, histograms and runs of HyperLogLogs, alike in both forms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from types import ModuleType
+
+import pytest
+
+from headrace.store import hyperloglog_codec_plain
+
+try:
+    from headrace.store import hyperloglog_codec
+except ImportError:
+    hyperloglog_codec = None  # type: ignore[assignment]
+
+FORMS = [hyperloglog_codec_plain, *([hyperloglog_codec] if hyperloglog_codec is not None else [])]
+SEED = 42
+REGISTERS_COUNT = 16384
+
+in_both_forms = pytest.mark.parametrize("form", FORMS)
+
+
+@in_both_forms
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b"", 0xD8DFEA6585BC9732),
+        (b"a", 0x53D2470A9B43B1A7),
+        (b"1234567", 0x85563DB163632857),
+        (b"12345678", 0x95EBB86389132953),
+        (b"123456789", 0x217532CB09F2A44D),
+        (b"x" * 1000, 0xEB7BEB1A0289EBFA),
+        (bytes(range(256)), 0x595202C04F157049),
+    ],
+)
+def test_hashes_are_those_of_redis(form: ModuleType, text: bytes, found: int) -> None:
+    assert form.murmur64(text) == found
+
+
+@in_both_forms
+def test_a_histogram_has_the_number_of_each_value(form: ModuleType) -> None:
+    registers = bytes([byte & 63 for byte in Random(SEED).randbytes(REGISTERS_COUNT)])
+    counts = Counter(registers)
+    assert form.histogram(registers) == [counts[value] for value in range(64)]
+    assert form.histogram(bytes(REGISTERS_COUNT)) == [REGISTERS_COUNT, *[0] * 63]
+
+
+@in_both_forms
+@pytest.mark.parametrize(
+    ("text", "registers"),
+    [
+        (b"", b""),
+        (b"\x02", bytes(3)),
+        (b"\x40\x02", bytes(3)),
+        (b"\x41\x00", bytes(257)),
+        (b"\x80\xff\x01\x85", b"\x01" + b"\x20" * 4 + bytes(2) + b"\x02" * 2),
+        # A long run that is cut.
+        (b"\x41", bytes(257)),
+    ],
+)
+def test_runs_are_spread(form: ModuleType, text: bytes, registers: bytes) -> None:
+    assert form.spread_runs(b"head" + text, 4, len(registers)) == registers
+    assert form.spread_runs(text, 0, len(registers) + 1) is None
+    if registers:
+        assert form.spread_runs(text, 0, len(registers) - 1) is None
+
+
+@in_both_forms
+def test_a_run_is_found_with_the_two_before(form: ModuleType) -> None:
+    data = bytearray(b"\x02\x40\x05\x81\x03\x40")
+    # Registers 0 to 2, 3 to 8, 9 to 10, 11 to 14 and 15.
+    assert form.find_run(data, 0, 0, 0) == form.find_run(data, 0, 0, 2) == (0, 0, -1, -1)
+    assert form.find_run(data, 0, 0, 3) == form.find_run(data, 0, 0, 8) == (1, 3, 0, -1)
+    assert form.find_run(data, 0, 0, 10) == (3, 9, 1, 0)
+    assert form.find_run(data, 0, 0, 14) == (4, 11, 3, 1)
+    assert form.find_run(data, 3, 9, 14) == (4, 11, 3, -1)
+    assert form.find_run(data, 0, 0, 15) == (5, 15, 4, 3)
+    assert form.find_run(data, 0, 0, 16) is None
+    assert form.find_run(bytearray(), 0, 0, 0) is None
