@@ -162,7 +162,11 @@ CLIENTS: Final = {
         "FastStream, taskiq-redis",
         "unchanged, in groups with policies: redelivery, guards, dead letters",
     ),
-    "test_walrus": ("walrus", "consumer groups over several streams, time series"),
+    "test_walrus": ("walrus", "consumer groups over several streams, time series, containers, locks"),
+    "test_job_queues": (
+        "job queues for Python, Symfony Messenger",
+        "tasks at once and later, retries, results: [clients.md](clients.md)",
+    ),
     "test_redis_cli": (
         "redis-cli",
         "one command, the prompt, --pipe, --scan, --stat, --latency, --bigkeys, --memkeys, -3",
