@@ -298,6 +298,7 @@ LEFT_OUT = {
     "MODULE|LIST": "a build of Redis may ship modules",
     "MODULE|LOAD": _ELSEWHERE,
     "MODULE|LOADEX": _ELSEWHERE,
+    **dict.fromkeys(("PFDEBUG", "PFSELFTEST"), "shows the registers, for tests: tests/commands/hyperloglog"),
     "MODULE|UNLOAD": _ELSEWHERE,
     "MONITOR": "repeats the requests of all clients, including the machine itself: dialogues",
     "PSYNC": _REPLICAS,
