@@ -35,6 +35,8 @@ FORMS = [
     "SETBIT {str|num|no} {7|900} {0|1}", "BITOP {AND|XOR|DIFF} {a|num} str num", "BITOP OR {num|no} no2 no3",
     "BITFIELD {num|no} SET u8 0 {55|56} INCRBY u8 {0|80} {0|1}", "BITFIELD {num|no} OVERFLOW FAIL INCRBY u2 {0|80} 9",
     "BITFIELD str GET u8 0", "BITFIELD no SET u1 0 0 SET u1 0 0 SET u1 0 1",
+    "SORT no STORE {num|no2}", "SORT no", "GEOSEARCHSTORE {num|no2} no FROMMEMBER x BYRADIUS 1 m",
+    "GEOADD places 1 1 {a|b 2 2 a}", "GEORADIUS no 1 1 1 km STORE {num|no2}",
     "RENAME {str|v} {num|no|str}", "RENAMENX str {num|no}", "COPY {str|s} {no|num} REPLACE", "COPY s no",
     "MOVE str 1", "SWAPDB 0 {0|1|2}", "{FLUSHALL|FLUSHDB}", "{FLUSHALL|FLUSHDB} {SYNC|ASYNC}",
     "XADD s * f v", "XADD s IDMP p i * f v", "XADD s {MAXLEN|MINID} {2|3} * f v", "XADD s MAXLEN ~ 1 * f v",
