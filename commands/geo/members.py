@@ -58,7 +58,7 @@ def geoadd(context: Context, argv: list[bytes]) -> Reply:
     options = {word.upper() for word in argv[2:first]}
     if (len(argv) - first) % 3 or {b"NX", b"XX"} <= options:
         raise syntax_error()
-    words = [b"ZADD", *argv[1:first]]
+    words = [b"zadd", *argv[1:first]]
     for index in range(first, len(argv), 3):
         longitude, latitude = place(argv[index], argv[index + 1])
         words += (b"%d" % score_of(longitude, latitude), argv[index + 2])
