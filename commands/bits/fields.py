@@ -114,7 +114,16 @@ def _run(db: Database, key: bytes, operation: Operation) -> tuple[int | None, bo
     "BITFIELD",
     arity=-2,
     flags=WRITE,
-    keys=(KeySpec(1, 1, 1, ("RW", "access", "update", "variable_flags"), has_bit_fields=True),),
+    keys=(
+        KeySpec(
+            1,
+            1,
+            1,
+            ("RW", "access", "update", "variable_flags"),
+            has_bit_fields=True,
+            note="This command allows both access and modification of the key",
+        ),
+    ),
     categories=("bitmap",),
     group="bitmap",
     since="3.2.0",

@@ -101,7 +101,7 @@ def test_a_file_of_every_default_starts_with_one_line(tmp_path: Path) -> None:
 def test_the_stock_file_starts_with_one_line(tmp_path: Path) -> None:
     values = {name: BY_NAME[name].kind.show(BY_NAME[name].default) for name in STOCK_NAMES} | STOCK_VALUES
     named = check_start_from(full_file(values), tmp_path)
-    assert {"active-expire-effort", "activerehashing", "jemalloc-bg-thread"} <= named
+    assert {"activerehashing", "jemalloc-bg-thread"} <= named
 
 
 @pytest.mark.oracle
