@@ -7,6 +7,7 @@ one piece of output, and further ones only around what is encoded already and ar
 
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.math cimport floor, signbit
 
 from .replies import BigNumber, DoubleText, FormattedText, NullArray, PairList, Pairs, Push, Pushed, SetReply
 from .replies import SimpleString, Verbatim
@@ -29,14 +30,17 @@ cdef enum:
     # A string of this size is a piece of its own, and is not copied.
     LONG_SIZE = 16384
 
+# Larger whole doubles are left to `double_text`.
+cdef double WHOLE_MAX = 9007199254740992.0
+
 # By type: one lookup takes less time than comparing a type with a dozen others.
 cdef enum Kind:
-    LIST = 1, SET, PUSH, MAP, PAIR_LIST, ENCODED, SIMPLE, NULL_ARRAY, VERBATIM, FORMATTED, DOUBLE, DOUBLE_TEXT
+    LIST = 1, SET, PUSH, MAP, PAIR_LIST, ENCODED, SIMPLE, NULL_ARRAY, VERBATIM, FORMATTED, DOUBLE_TEXT
     BIG_NUMBER, BOOLEAN
 
 cdef dict KINDS = {
     list: LIST, SetReply: SET, Push: PUSH, dict: MAP, Pairs: MAP, PairList: PAIR_LIST, tuple: ENCODED, Pushed: ENCODED,
-    SimpleString: SIMPLE, NullArray: NULL_ARRAY, Verbatim: VERBATIM, FormattedText: FORMATTED, float: DOUBLE,
+    SimpleString: SIMPLE, NullArray: NULL_ARRAY, Verbatim: VERBATIM, FormattedText: FORMATTED,
     DoubleText: DOUBLE_TEXT, BigNumber: BIG_NUMBER, bool: BOOLEAN,
 }
 
@@ -180,6 +184,24 @@ cdef int add_number_text(Buffer *buffer, char mark, bytes text, list out, bint i
     return add_line(buffer, mark, text) if is_resp3 else add_bulk(buffer, text, out)
 
 
+cdef int add_double(Buffer *buffer, value, list out, bint is_resp3) except -1:
+    """Add a double. The digits of a whole one that 64 bits hold are written here."""
+    cdef char text[FRAME_SIZE_MAX]
+    cdef char *at = text
+    cdef double number = value
+    cdef long long whole
+    if not -WHOLE_MAX < number < WHOLE_MAX or number != floor(number) or (number == 0 and signbit(number)):
+        return add_number_text(buffer, c',', <bytes>double_text(value), out, is_resp3)
+    whole = <long long>number
+    if whole < 0:
+        at[0] = c'-'
+        at += 1
+    at = write_number(at, <u64>whole if whole >= 0 else 0 - <u64>whole)
+    add_header(buffer, c'$', at - text) if not is_resp3 else add_text(buffer, b",", 1)
+    add_text(buffer, text, at - text)
+    return add_text(buffer, b"\r\n", 2)
+
+
 cdef int add(Buffer *buffer, value, list out, bint is_resp3) except -1:
     """Add a value. Raises TypeError if it is no reply value."""
     cdef object kind
@@ -187,6 +209,8 @@ cdef int add(Buffer *buffer, value, list out, bint is_resp3) except -1:
         return add_bulk(buffer, value, out)
     if type(value) is int:
         return add_integer(buffer, value)
+    if type(value) is float:
+        return add_double(buffer, value, out, is_resp3)
     if value is None:
         return add_null(buffer, False, is_resp3)
     kind = KINDS.get(type(value))
@@ -230,9 +254,7 @@ cdef int add_kind(Buffer *buffer, int kind, value, list out, bint is_resp3) exce
         return add_verbatim(buffer, <bytes>value, kind == FORMATTED, out, is_resp3)
     if kind == BIG_NUMBER:
         return add_number_text(buffer, c'(', <bytes>value, out, is_resp3)
-    return add_number_text(
-        buffer, c',', <bytes>value if kind == DOUBLE_TEXT else <bytes>double_text(value), out, is_resp3
-    )
+    return add_number_text(buffer, c',', <bytes>value, out, is_resp3)
 
 
 cdef int write(value, list out, bint is_resp3) except -1:

@@ -132,6 +132,9 @@ _SIGNIFICANT: Final = re.compile(rb"[^ep]*[1-9a-df]", re.IGNORECASE)
 
 def parse_float(token: bytes) -> float | None:
     """The double that all of `token` spells, as C reads it; None for nan, and if it is too large or too small."""
+    whole = parse_integer(token)
+    if whole is not None:
+        return float(whole)
     if infinity := _INFINITY.fullmatch(token):
         return -math.inf if infinity[1] == b"-" else math.inf
     if _DECIMAL.fullmatch(token):

@@ -16,6 +16,9 @@ from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 
 NOT_A_FLOAT: Final = b"value is not a valid float"
+NO_OPTIONS: Final = frozenset[bytes]()
+# Words of a ZADD of one member without options.
+PAIR_WORDS: Final = 4
 OPTIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
 
 
@@ -37,6 +40,10 @@ def score_of(token: bytes) -> float:
 
 def _parse(argv: list[bytes]) -> Addition:
     """The options and pairs of ZADD. Raises GenericError."""
+    if len(argv) == PAIR_WORDS:
+        score = parse_float(argv[2])
+        if score is not None:
+            return Addition(NO_OPTIONS, [(score, argv[3])])
     first = 2
     found: set[bytes] = set()
     while first < len(argv) and argv[first].upper() in OPTIONS:
@@ -87,7 +94,7 @@ def _add(context: Context, argv: list[bytes], addition: Addition) -> Reply:
             score += old
             if score != score:
                 raise GenericError(b"resulting score is not a number (NaN)")
-        if not _may_set(options, old, score):
+        if options and not _may_set(options, old, score):
             continue
         result = score
         if old is None:

@@ -102,9 +102,10 @@ class RangeRequest:
 
 def with_scores(context: Context, value: SortedSetValue, members: list[bytes]) -> Reply:
     """Members with their scores: pairs in RESP3, in one array in RESP2."""
+    pairs = zip(members, value.scores(members), strict=True)
     if context.client.protocol == 3:
-        return [[member, value.score(member)] for member in members]
-    return [word for member in members for word in (member, value.score(member))]
+        return [[member, score] for member, score in pairs]
+    return [word for pair in pairs for word in pair]
 
 
 def _range(context: Context, argv: list[bytes], request: RangeRequest) -> Reply:

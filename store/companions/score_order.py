@@ -21,6 +21,7 @@ FEW_MAX: Final = 512
 PLACE_SIZE: Final = 12
 
 _DOUBLE: Final = Struct(">d")
+_BITS: Final = Struct(">Q")
 _SIGN: Final = 1 << 63
 _MASK: Final = (1 << 64) - 1
 
@@ -32,8 +33,8 @@ def place_of(score: float, member: bytes) -> bytes:
 
 def score_bytes(score: float) -> bytes:
     """Eight bytes that are ordered as the score is."""
-    bits = int.from_bytes(_DOUBLE.pack(score + 0.0), "big")
-    return (bits ^ _MASK if bits & _SIGN else bits | _SIGN).to_bytes(SCORE_SIZE, "big")
+    (bits,) = _BITS.unpack(_DOUBLE.pack(score + 0.0))
+    return _BITS.pack(bits ^ _MASK if bits & _SIGN else bits | _SIGN)
 
 
 class ScoreOrder:
@@ -76,7 +77,7 @@ class ScoreOrder:
 
     def members(self, start: int, stop: int, *, reverse: bool = False) -> list[bytes]:
         """The members of the places from rank `start` on, before rank `stop`, ascending or descending."""
-        places = self._few[start:stop] if self._many is None else self._many.islice(start, stop)
+        places = self._few[start:stop] if self._many is None else self._many[start:stop]
         found = [place[SCORE_SIZE:] for place in places]
         return found[::-1] if reverse else found
 

@@ -60,6 +60,11 @@ class SortedSetValue(Companion):
         packed = self._members.get(member)
         return None if packed is None else float(_DOUBLE.unpack(packed)[0])
 
+    def scores(self, members: list[bytes]) -> list[float]:
+        """The scores of members, which are there."""
+        packed = b"".join([self._members.get(member) or b"" for member in members])
+        return [score for (score,) in _DOUBLE.iter_unpack(packed)]
+
     def rank(self, member: bytes) -> int | None:
         """The number of members before this one; None if there is no such member."""
         score = self.score(member)
