@@ -82,7 +82,8 @@ def _beyond_a_double(token: bytes) -> float:
     number = long_double.parse(token)
     if number is None:
         raise GenericError(b"timeout is not a float or out of range")
-    magnitude = math.inf if abs(number) >= long_double.ONE else sys.float_info.min
+    is_long = number >= long_double.ONE or number <= -long_double.ONE
+    magnitude = math.inf if is_long else sys.float_info.min
     return magnitude if number > 0 else -magnitude
 
 
