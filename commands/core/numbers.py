@@ -82,7 +82,9 @@ def _beyond_a_double(token: bytes) -> float:
     number = long_double.parse(token)
     if number is None:
         raise GenericError(b"timeout is not a float or out of range")
-    return math.copysign(math.inf if abs(number) >= long_double.ONE else sys.float_info.min, number > 0 or -1)
+    is_long = number >= long_double.ONE or number <= -long_double.ONE
+    magnitude = math.inf if is_long else sys.float_info.min
+    return magnitude if number > 0 else -magnitude
 
 
 def is_canonical_integer(token: bytes) -> bool:

@@ -110,6 +110,7 @@ BY_HAND: Final[dict[str, list[str]]] = {
     "EXEC": [""],
     "FAILOVER": [""],
     "LATENCY|GRAPH": ["fork"],
+    "PFDEBUG": ["ENCODING p", "TODENSE p"],
     "REPLICAOF": ["NO ONE"],
     "SLAVEOF": ["NO ONE"],
     "SHUTDOWN": ["", "NOSAVE", "SAVE", "NOSAVE_FORCE", "NOW_FORCE", "ABORT"],

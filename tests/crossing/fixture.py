@@ -33,6 +33,7 @@ DATASET = """
     ZADD z 1 x 2 y
     RPUSH l x y z
     RPUSH m x
+    PFADD p x
     SET lifted x PX 1000
     XADD q IDMP p i1 * f v
     XADD q IDMP p i2 * f w

@@ -31,10 +31,14 @@ def id_of(number: int) -> StreamID:
     return make_id(FIRST_MS + number, 0)
 
 
+# As in a server, all streams have the same.
+LIMITS = Limits()
+
+
 def make_stream(count: int, value_size: int) -> Stream:
     """`count` entries of two fields with random values."""
     random = Random(SEED)
-    stream = Stream(Limits())
+    stream = Stream(LIMITS)
     for number in range(count):
         pairs = (b"first-field", random.randbytes(value_size), b"second-field", random.randbytes(value_size))
         entry_id = id_of(number)
