@@ -54,6 +54,8 @@ def call(
         stream.used_ms = used_ms
     if due_times is not None:
         own_keys.remember(db, row, due_times)
+    if context.records_uses and (not client.no_touch or row.trait_bits & ALWAYS_TOUCHES):
+        context.note_uses(row, argv)
     if context.is_counting and row.is_write:
         context.recount(row, argv)
     if context.monitors.clients and client.blocked is None:
