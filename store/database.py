@@ -522,13 +522,23 @@ class Database(Observed):
         self.keys, other.keys = other.keys, self.keys
         self.streams, other.streams = other.streams, self.streams
         self.governed, other.governed = other.governed, self.governed
-        self.uses, other.uses = other.uses, self.uses
+        self._swap_uses(other)
         self.expires, other.expires = other.expires, self.expires
         self._streams_size, other._streams_size = other._streams_size, self._streams_size
         self._companions_size, other._companions_size = other._companions_size, self._companions_size
         self.expiring_hashes, other.expiring_hashes = other.expiring_hashes, self.expiring_hashes
         self._hash_times, other._hash_times = other._hash_times, self._hash_times
         self._companions_count, other._companions_count = other._companions_count, self._companions_count
+
+    def _swap_uses(self, other: Database) -> None:
+        """Exchange the records of uses. The other database may be one that was filled apart, under other rules; then
+        nothing is known of the uses of its keys."""
+        mine, others = self.uses, other.uses
+        if mine is None:
+            others = None
+        elif others is None or others.rules is not mine.rules:
+            others = KeyUses(mine.rules)
+        self.uses, other.uses = others, mine
 
     def check(self) -> None:
         """Assert that the tables agree. Raises AssertionError."""

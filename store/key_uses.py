@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from random import random
 from sys import getsizeof
-from typing import Final
+from typing import Final, NamedTuple
 
 from .object_sizes import NUMBER_SIZE
 from .value import Value
@@ -33,6 +33,13 @@ class UseKind(Enum):
     LFU = auto()
     # When a key was last modified.
     LRM = auto()
+
+
+class SavedUse(NamedTuple):
+    """What a file keeps of the uses of a key: seconds since the last one, or the counter; the other one is None."""
+
+    idle_s: int | None
+    frequency: int | None
 
 
 class UseRules:
@@ -94,7 +101,9 @@ class KeyUses:
     def set_idle(self, key: bytes, value: Value, idle_ms: int, now_ms: int) -> None:
         """Set how long ago the existing `key` was used, or modified. LFU records nothing."""
         kind = self.rules.kind
-        if kind is UseKind.LRM or (kind is UseKind.LRU and isinstance(value, bytes)):
+        if kind is UseKind.LRU and not isinstance(value, bytes):
+            value.used_ms = now_ms - idle_ms
+        elif kind is not UseKind.LFU:
             self._records[key] = now_ms - idle_ms
 
     def set_frequency(self, key: bytes, counter: int, now_ms: int) -> None:
@@ -122,6 +131,25 @@ class KeyUses:
         if rules.kind is UseKind.LRU and not isinstance(value, bytes):
             used_ms = value.used_ms or used_ms
         return max(0, now_ms - used_ms)
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether files keep something of the uses of keys: nothing under LRM, as in Redis."""
+        return self.rules.kind is not UseKind.LRM
+
+    def saved(self, key: bytes, value: Value, now_ms: int) -> SavedUse:
+        """What a file keeps of the uses of a key."""
+        if self.rules.kind is UseKind.LFU:
+            return SavedUse(None, self.frequency(key, now_ms))
+        return SavedUse(self.idle_ms(key, value, now_ms) // 1000, None)
+
+    def load(self, key: bytes, value: Value, use: SavedUse | None, now_ms: int) -> None:
+        """Take over what a file or a payload has of the uses of a key that now begins to exist."""
+        self.note_use(key, value, now_ms)
+        if use is not None and use.idle_s is not None:
+            self.set_idle(key, value, use.idle_s * 1000, now_ms)
+        if use is not None and use.frequency is not None:
+            self.set_frequency(key, use.frequency, now_ms)
 
     def _decayed(self, record: int, now_ms: int) -> int:
         """The counter of a record, less one for each `decay_minutes` since the last use."""

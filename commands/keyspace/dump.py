@@ -9,7 +9,7 @@ from ...persistence.rdb import payload
 from ...protocol.replies import OK, Reply
 from ...store.errors import GenericError, ReplyError, syntax_error
 from ...store.events import DEL, NEW, RESTORE
-from ...store.key_uses import FREQUENCY_MAX
+from ...store.key_uses import FREQUENCY_MAX, SavedUse
 from ..core.numbers import INT64_MAX, integer
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
@@ -162,10 +162,7 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
     db.announce(NEW, key)
     old = db.replace(key, value)
     if db.uses is not None:
-        db.uses.note_use(key, value, now_ms)
-        db.uses.set_idle(key, value, options.idle_s * 1000, now_ms)
-        if options.frequency is not None:
-            db.uses.set_frequency(key, options.frequency, now_ms)
+        db.uses.load(key, value, SavedUse(options.idle_s, options.frequency), now_ms)
     if due_ms:
         db.expires[key] = due_ms
     db.announce(RESTORE, key)

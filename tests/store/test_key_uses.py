@@ -31,7 +31,7 @@ def test_a_value_that_keeps_its_time_of_use_has_no_record_under_lru() -> None:
     value.used_ms = START_MS + 20
     uses.note_use(b"k", value, START_MS + 30)
     uses.set_idle(b"k", value, 5, START_MS + 30)
-    assert (len(uses), uses.idle_ms(b"k", value, START_MS + 50)) == (0, 20)
+    assert (len(uses), uses.idle_ms(b"k", value, START_MS + 50)) == (0, 25)
 
 
 def test_only_changes_are_recorded_under_lrm() -> None:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from headrace.store.image import StoreImage
 from support.inprocess import Caller, Rig
 
 REFUSED = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
@@ -342,3 +343,65 @@ def test_a_policy_without_records_drops_them() -> None:
     fill(caller, "a")
     caller.call("CONFIG SET maxmemory-policy volatile-ttl")
     assert rig.server.store.databases[0].uses is None
+
+
+# -- records of uses ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", ["MOVE a 1", "COPY a a DB 1"])
+def test_a_key_that_arrives_in_another_database_begins_anew(line: str) -> None:
+    rig, caller = rig_with("allkeys-lfu", lfu_log_factor=0)
+    fill(caller, "a")
+    caller.call("GET a", line, "SELECT 1")
+    assert counter(caller, "a") == 5
+    assert b"a" in rig.server.store.databases[1].uses
+
+
+@pytest.mark.parametrize("line", ["DEL a", "UNLINK a", "GETDEL a", "RENAME a b", "FLUSHALL", "PEXPIRE a -1"])
+def test_the_record_of_a_removed_key_is_dropped(line: str) -> None:
+    rig, caller = rig_with("allkeys-lfu")
+    fill(caller, "a")
+    caller.call(line)
+    assert b"a" not in rig.server.store.databases[0].uses
+    fill(caller, "a")
+    assert counter(caller, "a") == 5
+
+
+def test_the_record_of_a_value_without_members_is_dropped() -> None:
+    rig, caller = rig_with("allkeys-lfu")
+    caller.call("SADD t a", "SREM t a")
+    assert len(rig.server.store.databases[0].uses) == 0
+
+
+def test_swapped_databases_keep_their_records() -> None:
+    _, caller = rig_with("allkeys-lfu", lfu_log_factor=0)
+    fill(caller, "a")
+    caller.call("GET a", "SWAPDB 0 1", "SELECT 1")
+    assert counter(caller, "a") == 6
+
+
+@pytest.mark.parametrize(
+    ("policy", "option", "subcommand"), [("allkeys-lru", "IDLETIME", "IDLETIME"), ("allkeys-lfu", "FREQ", "FREQ")]
+)
+def test_records_are_in_the_file_of_the_dataset(policy: str, option: str, subcommand: str) -> None:
+    rig, caller = rig_with(policy)
+    shown = [f"OBJECT {subcommand} {key}" for key in "axt"]
+    caller.call("SET s v", "XADD y 1-1 f v", "SADD u m")
+    for key, source in (("a", b"s"), ("x", b"y"), ("t", b"u")):
+        data = caller.call(f"DUMP {source.decode()}").split(b"\r\n", 1)[1][:-2]
+        rig.dispatcher.execute(
+            caller.session, [[b"RESTORE", key.encode(), b"0", data, option.encode(), b"200"]], rig.clock()
+        )
+        assert caller.output() == b"+OK\r\n"
+    assert caller.call(*shown) == b":200\r\n" * 3
+    images = {image.key: image.use for image in StoreImage(rig.server.store, now_ms=rig.clock())}
+    assert {(images[key].idle_s, images[key].frequency) for key in (b"a", b"x", b"t")} == (
+        {(200, None)} if option == "IDLETIME" else {(None, 200)}
+    )
+
+
+def test_a_script_uses_its_keys_once() -> None:
+    _, caller = rig_with("allkeys-lfu", lfu_log_factor=0)
+    fill(caller, "a")
+    caller.call("EVAL \"return redis.call('GET', KEYS[1])\" 1 a")
+    assert counter(caller, "a") == 6
