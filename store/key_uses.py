@@ -73,6 +73,12 @@ class KeyUses:
     def __contains__(self, key: bytes) -> bool:
         return key in self._records
 
+    def has_use(self, key: bytes, value: Value) -> bool:
+        """Whether a use of the existing `key` is known."""
+        if self.rules.kind is UseKind.LRU and not isinstance(value, bytes):
+            return value.used_ms > 0
+        return key in self._records
+
     @property
     def memory_size(self) -> int:
         """Bytes of the records."""

@@ -180,8 +180,9 @@ class Context:
         self.records_uses = rules is not None and rules.kind is not UseKind.LRM
         self.refresh_listeners()
 
-    def note_uses(self, row: Row, argv: list[bytes]) -> None:
-        """Record that a command has used its keys. Called after each command while `records_uses`."""
+    def note_uses(self, row: Row, argv: list[bytes], *, keeps_times: bool = False) -> None:
+        """Record that a command has used its keys. Called after each command while `records_uses`. `keeps_times`: only
+        keys that it has created, for CLIENT NO-TOUCH."""
         uses = self.db.uses
         # A script uses its keys by its commands.
         if uses is None or row.trait_bits & KEEPS_USE_TIMES or row.flag_bits & SCRIPT_RUNNER:
@@ -189,7 +190,7 @@ class Context:
         keys = self.db.keys
         for key, _ in find_keys(row, argv):
             value = keys.get(key)
-            if value is not None:
+            if value is not None and not (keeps_times and (not row.is_write or uses.has_use(key, value))):
                 uses.note_use(key, value, self.now_ms)
 
     def log(self, *arguments: bytes) -> None:

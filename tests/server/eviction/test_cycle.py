@@ -338,6 +338,15 @@ def test_a_client_with_no_touch_is_not_recorded() -> None:
     assert caller.call("TOUCH a", "OBJECT IDLETIME a") == b":1\r\n:0\r\n"
 
 
+def test_a_client_with_no_touch_begins_the_records_of_new_keys() -> None:
+    rig, caller = rig_with("allkeys-lru")
+    rig.clock.advance(60_000)
+    caller.call("CLIENT NO-TOUCH ON", "SET a v", "SADD t m")
+    rig.clock.advance(2000)
+    caller.call("SET a w", "SMEMBERS t")
+    assert caller.call("OBJECT IDLETIME a", "OBJECT IDLETIME t") == b":2\r\n:2\r\n"
+
+
 def test_a_policy_without_records_drops_them() -> None:
     rig, caller = rig_with("allkeys-lfu")
     fill(caller, "a")
