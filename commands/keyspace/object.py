@@ -84,7 +84,7 @@ def object_refcount(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     arguments=(KEY_ARGUMENT,),
     tips=("nondeterministic_output",),
-    differs="Strings have an access time only under an LRU policy; otherwise their idle time is always 0.",
+    differs="Strings have an access time only under an LRU or LRM policy; otherwise their idle time is always 0.",
 )
 def object_idletime(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT IDLETIME key. Returns seconds since the last use, or under an LRM policy since the last change; null if
