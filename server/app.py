@@ -31,6 +31,7 @@ from ..store.clock import monotonic_clock_ms, wall_clock_ms, wall_clock_us
 from ..store.database import Store
 from .configuration.config import Config
 from .configuration.live_settings import LiveSettings
+from .eviction.cycle import Eviction
 from .periodic import PeriodicWork
 from .replication.failover import Failover
 from .replication.following import Following
@@ -177,7 +178,6 @@ class Server:
             config, context, self.dispatcher.sessions, clock,
             self._buffers_size, self.refresh_clients,
         )  # fmt: skip
-        config.on_change("maxmemory", lambda value: self.memory.count_all())
         for name in ("save", "stop-writes-on-bgsave-error"):
             config.on_change(name, lambda value: self.snapshots.note_failing())
         LiveSettings(
@@ -193,6 +193,12 @@ class Server:
             config, self.stats, self.memory, self.periodic, pushes, connected, self.accounts, self.storage,
             self.primary, self.following, self.failover, ServerReports(self),
         )  # fmt: skip
+        self.eviction = Eviction(
+            config, context, self.memory, self.stats,
+            log=self.dispatcher.units.log_evicted, may_evict=self._may_evict, continue_soon=self._evict_soon,
+        )  # fmt: skip
+        self.dispatcher.admission.evict = self.eviction.run
+        config.on_change("maxmemory", lambda value: self._limit_memory())
         self.following.start()
         self.memory.measure()
 
@@ -298,6 +304,24 @@ class Server:
             and not self.failover.is_running
             and dispatcher.admission.refusal_of_writes() is None
         )
+
+    def _may_evict(self) -> bool:
+        """Whether keys may be evicted now: not while a pause keeps the data as they are, nor during a load."""
+        return not self.context.loading and self.dispatcher.pause.end_ms is None
+
+    def _limit_memory(self) -> None:
+        """Apply `maxmemory`: keys are evicted once the running command has ended."""
+        self.memory.count_all()
+        self._evict_soon()
+
+    def _evict_soon(self) -> None:
+        self._call_soon(self._evict)
+
+    def _evict(self) -> None:
+        """Evict keys outside of any command, and serve the readers that wait for one of them."""
+        self.eviction.run(self.clock())
+        self.dispatcher.serving.serve_ready()
+        self.turns.finish()
 
     def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
         """Call a function on the loop's thread, while clients are served."""
@@ -407,6 +431,7 @@ class Server:
         self._expire(now_ms)
         if is_new_second or self.config.maxmemory:
             self.memory.cron()
+            self.eviction.cron(now_ms)
         if is_new_second:
             self.idempotence_expiry.run(now_ms)
             self.limits.close_idle(now_ms)

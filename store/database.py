@@ -15,6 +15,7 @@ from .companions.hash_value import HashValue
 from .errors import WrongType
 from .events import DEL, EXPIRED, HEXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .garbage import Garbage
+from .key_uses import KeyUses, UseRules
 from .object_sizes import text_size
 from .observed import Observed
 from .policies.stream_policy import StreamPolicy
@@ -40,7 +41,7 @@ class Database(Observed):
     __slots__ = (
         "_companions_count", "_companions_size", "_hash_times", "_streams_size",
         "expired_keys", "expires", "expiring_hashes", "frozen", "garbage", "governed", "hits", "keeps_expired", "keys",
-        "misses", "streams", "used_governed",
+        "misses", "streams", "used_governed", "uses",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +77,8 @@ class Database(Observed):
         # (database index, key) of the streams with a policy that commands have used since the policies were last
         # applied. One dict for a whole store.
         self.used_governed: dict[tuple[int, bytes], None] = {} if used_governed is None else used_governed
+        # When or how often keys were used; None under the policies of eviction that do not need it.
+        self.uses: KeyUses | None = None
         # Whether expiry times have no effect. Set by `Store.freeze` and `Store.thaw`.
         self.frozen = False
         # Whether expired keys stay, although commands do not see them. Set by `Store.keep_expired`.
@@ -140,6 +143,12 @@ class Database(Observed):
         value = self.keys.get(key)
         if value is not None and not isinstance(value, bytes):
             value.used_ms = now_ms
+
+    def begin_uses(self, key: bytes, now_ms: int) -> None:
+        """Record the first use of an existing key that a command on another database has created. The uses of the keys
+        of a command's own database are recorded with the command."""
+        if self.uses is not None:
+            self.uses.note_use(key, self.keys[key], now_ms)
 
     def get_string(self, key: bytes, now_ms: int) -> bytes | None:
         """The string at `key`, None if there is none. Raises WrongType."""
@@ -286,6 +295,8 @@ class Database(Observed):
         """
         old = self.keys.get(key)
         self._store(key, value, keep_expiry=False)
+        if self.uses is not None:
+            self.uses.forget(key)
         self.touch(key)
         self.signal_ready(key)
         return old
@@ -305,6 +316,8 @@ class Database(Observed):
                 self._forget_stream(key)
             elif isinstance(value, Companion):
                 self._forget_companion(key, value)
+            if self.uses is not None:
+                self.uses.forget(key)
             self.touch(key, event)
             self.signal_ready(key)
         return value
@@ -424,6 +437,8 @@ class Database(Observed):
         value = self.keys.pop(key)
         assert isinstance(value, Companion)
         self._forget_companion(key, value)
+        if self.uses is not None:
+            self.uses.forget(key)
         self.announce(DEL, key)
         self.signal_ready(key)
 
@@ -461,7 +476,8 @@ class Database(Observed):
     @property
     def memory_size(self) -> int:
         """Bytes held for the whole database, its tables included."""
-        return self.size + self.table_size + self.keys.expiry_size
+        uses_size = 0 if self.uses is None else self.uses.memory_size
+        return self.size + self.table_size + self.keys.expiry_size + uses_size
 
     @property
     def table_size(self) -> int:
@@ -485,6 +501,8 @@ class Database(Observed):
         self.expiring_hashes = {}
         self._hash_times = []
         self._streams_size = self._companions_size = self._companions_count = 0
+        if self.uses is not None:
+            self.uses = KeyUses(self.uses.rules)
         return count
 
     def swap_with(self, other: Database, now_ms: int) -> None:
@@ -504,12 +522,23 @@ class Database(Observed):
         self.keys, other.keys = other.keys, self.keys
         self.streams, other.streams = other.streams, self.streams
         self.governed, other.governed = other.governed, self.governed
+        self._swap_uses(other)
         self.expires, other.expires = other.expires, self.expires
         self._streams_size, other._streams_size = other._streams_size, self._streams_size
         self._companions_size, other._companions_size = other._companions_size, self._companions_size
         self.expiring_hashes, other.expiring_hashes = other.expiring_hashes, self.expiring_hashes
         self._hash_times, other._hash_times = other._hash_times, self._hash_times
         self._companions_count, other._companions_count = other._companions_count, self._companions_count
+
+    def _swap_uses(self, other: Database) -> None:
+        """Exchange the records of uses. The other database may be one that was filled apart, under other rules; then
+        nothing is known of the uses of its keys."""
+        mine, others = self.uses, other.uses
+        if mine is None:
+            others = None
+        elif others is None or others.rules is not mine.rules:
+            others = KeyUses(mine.rules)
+        self.uses, other.uses = others, mine
 
     def check(self) -> None:
         """Assert that the tables agree. Raises AssertionError."""
@@ -565,6 +594,12 @@ class Store:
         self.databases = [
             Database(index, self.garbage, self.expired_keys, self.used_governed) for index in range(count)
         ]
+
+    def record_uses(self, rules: UseRules | None) -> None:
+        """Record from now on when or how often keys are used, as these rules say; nothing if they are None. What was
+        recorded before is dropped."""
+        for db in self.databases:
+            db.uses = None if rules is None else KeyUses(rules)
 
     def freeze(self) -> None:
         """Let expiry times have no effect, until `thaw`. A log that is loaded says itself when a key was removed."""

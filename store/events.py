@@ -90,6 +90,7 @@ XREDELIVER: Final = Event(b"t", b"xredeliver")
 XDEADLETTER: Final = Event(b"t", b"xdeadletter")
 
 EXPIRED: Final = Event(b"x", b"expired", is_announced_first=True)
+EVICTED: Final = Event(b"e", b"evicted")
 KEY_MISS: Final = Event(b"m", b"keymiss")
 # The key is new. Announced before the event that created it.
 NEW: Final = Event(b"n", b"new")

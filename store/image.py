@@ -18,6 +18,7 @@ from .database import Store
 from .group import Group
 from .idempotence import Idempotence
 from .ids import StreamID
+from .key_uses import KeyUses, SavedUse
 from .limits import Limits
 from .log import EntryLog
 from .nodes import NodeLedger
@@ -123,6 +124,8 @@ class KeyImage:
     key: bytes
     value: bytes | StreamImage | Companion
     expires_ms: int | None
+    # What is known of its uses; None under eviction policies that need nothing of it in a file.
+    use: SavedUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +167,13 @@ def keys_of(parts: Iterable[Part]) -> Iterator[KeyImage]:
             yield part
 
 
-def parts_now(store: Store) -> Iterator[Part]:
+def parts_now(store: Store, *, now_ms: int = 0) -> Iterator[Part]:
     """Iterate over the dataset as it is now. The store must not change before the end of the iteration. A `StoreImage`
-    is not affected."""
+    is not affected. `now_ms` is for the uses of keys."""
     for db in store.databases:
-        if db.keys:
+        if db.keys and db.uses is not None and db.uses.is_saved:
+            yield from _parts_with_uses(db.index, db.keys.copy(), value_image, db.uses, now_ms)
+        elif db.keys:
             yield from _parts(db.index, db.keys.copy(), _copy)
 
 
@@ -214,10 +219,28 @@ def _parts(db_index: int, keys: KeyTable, take: Take) -> Iterator[Part]:
             yield ShortStreamsImage(db_index, short, expires)
 
 
-class StoreImage:
-    """Every key of a store."""
+def _parts_with_uses(db_index: int, keys: KeyTable, take: Take, uses: KeyUses, now_ms: int) -> Iterator[KeyImage]:
+    """Like `_parts`, one by one, each key with what is known of its uses. That may be of later than the values, and of
+    a key that has been removed since, nothing is known."""
+    while keys:
+        strings, others, expires = keys.take_some(KEYS_COUNT_MAX)
+        for key, text in strings:
+            yield KeyImage(db_index, key, text, expires.get(key), uses.saved(key, text, now_ms))
+        for key, value in others:
+            assert isinstance(value, (Stream, Companion))
+            use = uses.saved(key, value, now_ms)
+            taken = take(value)
+            assert isinstance(taken, (StreamImage, Companion))
+            yield KeyImage(db_index, key, taken, expires.get(key), use)
 
-    def __init__(self, store: Store) -> None:
+
+class StoreImage:
+    """Every key of a store. `now_ms` is for the uses of keys."""
+
+    def __init__(self, store: Store, *, now_ms: int = 0) -> None:
+        self._now_ms = now_ms
+        # The records of databases whose keys are saved with them.
+        self._uses = {db.index: db.uses for db in store.databases if db.uses is not None and db.uses.is_saved}
         Stream.newest_image_number += 1
         self._number = Companion.newest_image_number = Stream.newest_image_number
         self._tables = [(db.index, db.keys.copy()) for db in store.databases if db.keys]
@@ -247,10 +270,14 @@ class StoreImage:
             if preserved is not None:
                 return preserved
             value.image_number = self._number
-            return copy(value)
+            return value_image(value) if self._uses else copy(value)
 
         for index, keys in self._tables:
-            for part in _parts(index, keys, take):
+            uses = self._uses.get(index)
+            parts = (
+                _parts(index, keys, take) if uses is None else _parts_with_uses(index, keys, take, uses, self._now_ms)
+            )
+            for part in parts:
                 self.keys_read += _count(part)
                 yield part
         self.close()

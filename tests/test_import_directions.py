@@ -56,6 +56,7 @@ ORDER = {
         "periodic",
         "sockets",
         "replication",
+        "eviction",
         "requests",
         "reports",
         "storage",

@@ -219,17 +219,19 @@ BEYOND_ROWS: Final = """\
 - A server can have replicas and be one: [replicas.md](replicas.md). There is no cluster, and there are no modules. A
   replica serves its old data until a new snapshot has been loaded completely. An attempt to follow a primary ends
   where that one has keys or commands of other types, and is repeated later; `INFO` then has `master_link_error`.
-- There is no eviction: commands that need more than `maxmemory` are refused, whatever the `maxmemory-policy`.
-  `maxmemory` limits the memory of dataset and clients (`used_memory`), without the interpreter, which is some 40 MB.
+- A stream with pending entries is never evicted, whatever the `maxmemory-policy`, unless `evict-pending-streams` is
+  on. Under an LFU policy a command counts as one use of a key, also where Redis looks the key up twice (`SET` with
+  `GET`, `XREAD`). `maxmemory` limits the memory of dataset and clients (`used_memory`), without the interpreter, some
+  40 MB.
 - A client's turn is some milliseconds long, and long ranges are made while they are sent. [limits.md](limits.md) has
   every limit, and how long other clients wait for large commands.
 - Values are strings, streams, hashes, lists, sets and sorted sets; `rdb-skip-foreign-types yes` skips keys of other
   types in an RDB file, and `aof-skip-foreign-commands yes` their commands in a log.
 - A stock `redis.conf` starts as it is. Directives of parts that Headrace does not have are ignored, and one line of the
   server log names them. One that decides what is kept or who gets in stops the start, and all such lines are listed
-  at once: `cluster-enabled`, `loadmodule`, `maxmemory-policy` with a policy that evicts, `preload-file`,
-  `socket-mark-id`. `compat-config yes` ignores these as well, with a warning. `CONFIG SET` does the same, and
-  `CONFIG GET` shows what was set. [redis.conf.example](../redis.conf.example) has all directives with an effect."""
+  at once: `cluster-enabled`, `loadmodule`, `preload-file`, `socket-mark-id`. `compat-config yes` ignores these as
+  well, with a warning. `CONFIG GET` shows what was set. [redis.conf.example](../redis.conf.example) has all directives
+  with an effect."""
 
 INTRODUCTION: Final = f"""\
 # Compatibility

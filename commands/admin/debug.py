@@ -16,7 +16,7 @@ from ..core.numbers import INT64_MAX, integer, integer_between, leading_integer,
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
 from ..keyspace.digest import EMPTY, digest_dataset, digest_value
-from ..keyspace.idle import value_idle_s
+from ..keyspace.idle import key_idle_s
 from ..strings.encoding import encoding_of
 from .save_failed import SaveFailed
 
@@ -210,7 +210,7 @@ def _object(context: Context, argv: list[bytes]) -> Reply:
     encoding = encoding_of(argv[2], value)
     # Without the byte for the type.
     size = sum(map(len, payload.dump(value, now_ms=context.now_ms))) - payload.FOOTER_SIZE - 1
-    idle_s = value_idle_s(context, value)
+    idle_s = key_idle_s(context, argv[2], value)
     return SimpleString(
         b"Value at:0x%x refcount:1 encoding:%b serializedlength:%d lru:%d lru_seconds_idle:%d"
         % (id(value), encoding, size, context.now_ms // 1000 - idle_s & LRU_CLOCK_MAX, idle_s)

@@ -31,7 +31,7 @@ HELP_LINES: Final = (
     b"    Print this help.",
 )
 
-container("MEMORY", group="server", since="4.0.0", summary="Commands about memory.")
+container("MEMORY", group="server", since="4.0.0", summary="Commands about memory.", traits=Trait.KEEPS_USE_TIMES)
 
 
 @command(

@@ -159,7 +159,7 @@ def discard_transaction(context: Context, argv: list[bytes]) -> Reply:
     summary="Makes the next EXEC fail if one of the keys changes.",
     complexity="O(1) for every key.",
     arguments=(Argument("key", "key", multiple=True, key_spec_index=0),),
-    traits=Trait.ORDINARY | Trait.NOT_QUEUED,
+    traits=Trait.ORDINARY | Trait.NOT_QUEUED | Trait.KEEPS_USE_TIMES,
 )
 def watch(context: Context, argv: list[bytes]) -> Reply:
     """WATCH key [key ...]

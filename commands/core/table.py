@@ -88,6 +88,8 @@ class Trait(FlagEnum):
     CARRIES_EXPIRY = auto()
     # Removes its keys, expired ones too.
     REMOVES_KEYS = auto()
+    # Does not count as a use of its keys, which LRU and LFU policies of eviction record, or records it itself.
+    KEEPS_USE_TIMES = auto()
 
 
 NO_TRAITS = Trait(0)

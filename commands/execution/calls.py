@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ...persistence.grammar.streams import words_of
 from ...protocol.replies import Reply
+from ...store.companions.companion import Companion
 from ...store.errors import GenericError, ReplyError
 from ...store.stream import Stream
 from ..clients.blocking import Blocked
@@ -50,10 +51,12 @@ def call(
     except Exception:
         reply = broken(context, row, words_of(argv))
     duration_ns = perf_counter_ns() - started_ns
-    for stream, used_ms in untouched:
-        stream.used_ms = used_ms
+    for value, used_ms in untouched:
+        value.used_ms = used_ms
     if due_times is not None:
         own_keys.remember(db, row, due_times)
+    if context.records_uses:
+        context.note_uses(row, argv, keeps_times=client.no_touch and not row.trait_bits & ALWAYS_TOUCHES)
     if context.is_counting and row.is_write:
         context.recount(row, argv)
     if context.monitors.clients and client.blocked is None:
@@ -70,14 +73,14 @@ def call(
     return reply
 
 
-def _use_times(context: Context, row: Row, argv: list[bytes]) -> list[tuple[Stream, int]]:
-    """The streams that a command is about to read, with the times of their last use: for CLIENT NO-TOUCH, except by
-    TOUCH.
+def _use_times(context: Context, row: Row, argv: list[bytes]) -> list[tuple[Stream | Companion, int]]:
+    """The streams and companions that a command is about to use, with the times of their last use: for CLIENT NO-TOUCH,
+    except by TOUCH.
     """
     if row.trait_bits & ALWAYS_TOUCHES:
         return []
-    streams = [context.db.streams.get(key) for key, _ in find_keys(row, argv)]
-    return [(stream, stream.used_ms) for stream in streams if stream is not None]
+    values = [context.db.keys.get(key) for key, _ in find_keys(row, argv)]
+    return [(value, value.used_ms) for value in values if value is not None and not isinstance(value, bytes)]
 
 
 def count_call(context: Context, client: Client, row: Row, argv: list[bytes], duration_ns: int) -> None:

@@ -9,15 +9,17 @@ from ...persistence.policy_lines import log_lines
 from ...protocol.packing import pack_command
 from ...store.database import Database, Store
 from ...store.image import StoreImage
+from ...store.key_uses import UseKind, UseRules
 from ...store.limits import Limits
 from ..clients.client import Client
 from ..clients.subscriptions import Subscriptions
 from ..clients.tracking import Tracking
 from ..core.keys import find_keys
-from ..core.table import Row
+from ..core.table import Flag, Row, Trait
 from ..observing.divergences import Divergences
 from ..observing.hot_keys import HotKeys
 from ..observing.latency import LatencyMonitor
+from ..observing.modifications import Modifications
 from ..observing.monitors import Monitors
 from ..observing.notifications import Notifications
 from ..observing.slow_log import SlowLog
@@ -30,6 +32,8 @@ from .visits import Visits
 
 # Longer than any call.
 NEVER_NS: Final = 1 << 60
+KEEPS_USE_TIMES: Final = Trait.KEEPS_USE_TIMES.value
+SCRIPT_RUNNER: Final = Flag.SCRIPT_RUNNER.value
 
 
 class Context:
@@ -62,6 +66,7 @@ class Context:
         "notifications",
         "now_ms",
         "own_keys",
+        "records_uses",
         "replaying",
         "replicating",
         "scripts",
@@ -75,6 +80,7 @@ class Context:
         "tracking",
         "unlogged_count",
         "unserved",
+        "use_rules",
         "visits",
         "watched_ns",
         "yields_turn",
@@ -135,6 +141,10 @@ class Context:
         self.image: StoreImage | None = None
         # Whether memory is so short that every write must be measured at once.
         self.is_counting = False
+        # What is recorded of the uses of keys, for the eviction policies that need it. `records_uses` is whether
+        # commands are recorded one by one.
+        self.use_rules: UseRules | None = None
+        self.records_uses = False
         # False inside MULTI/EXEC and in scripts.
         self.may_block = True
         # Whether other clients get their turn before the client's next request. Set by a command, reset by its caller.
@@ -158,8 +168,30 @@ class Context:
         """
         on_change = self.tracking.note_change if self.tracking.is_on and not self.loading else None
         on_event = self.notifications.publish if self.notifications.is_on and not self.loading else None
+        records_changes = self.use_rules is not None and self.use_rules.kind is UseKind.LRM and not self.loading
         for db in self.store.databases:
-            db.listen(on_change=on_change, on_event=on_event)
+            listener = Modifications(self, db, on_change).note if records_changes else on_change
+            db.listen(on_change=listener, on_event=on_event)
+
+    def record_uses(self, rules: UseRules | None) -> None:
+        """Record from now on when or how often keys are used, as these rules say; nothing if they are None."""
+        self.use_rules = rules
+        self.store.record_uses(rules)
+        self.records_uses = rules is not None and rules.kind is not UseKind.LRM
+        self.refresh_listeners()
+
+    def note_uses(self, row: Row, argv: list[bytes], *, keeps_times: bool = False) -> None:
+        """Record that a command has used its keys. Called after each command while `records_uses`. `keeps_times`: only
+        keys that it has created, for CLIENT NO-TOUCH."""
+        uses = self.db.uses
+        # A script uses its keys by its commands.
+        if uses is None or row.trait_bits & KEEPS_USE_TIMES or row.flag_bits & SCRIPT_RUNNER:
+            return
+        keys = self.db.keys
+        for key, _ in find_keys(row, argv):
+            value = keys.get(key)
+            if value is not None and not (keeps_times and (not row.is_write or uses.has_use(key, value))):
+                uses.note_use(key, value, self.now_ms)
 
     def log(self, *arguments: bytes) -> None:
         """Add an effect of the running command, to be replayed in the current database."""

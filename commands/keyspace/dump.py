@@ -9,12 +9,11 @@ from ...persistence.rdb import payload
 from ...protocol.replies import OK, Reply
 from ...store.errors import GenericError, ReplyError, syntax_error
 from ...store.events import DEL, NEW, RESTORE
+from ...store.key_uses import FREQUENCY_MAX, SavedUse
 from ..core.numbers import INT64_MAX, integer
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from .keys import KEY_ARGUMENT
-
-FREQUENCY_MAX = 255
 
 
 class BusyKey(ReplyError):
@@ -65,12 +64,15 @@ class RestoreOptions:
     is_absolute: bool
     # Idle time of the restored value.
     idle_s: int
+    # Its counter of uses, for an LFU policy.
+    frequency: int | None
 
 
 def _parse_options(argv: list[bytes]) -> RestoreOptions:
-    """Parses the options of RESTORE. FREQ is checked and ignored; it excludes IDLETIME. Raises GenericError."""
+    """Parses the options of RESTORE. FREQ excludes IDLETIME. Raises GenericError."""
     idle_s = 0
-    replace = is_absolute = has_idle_time = has_frequency = False
+    frequency: int | None = None
+    replace = is_absolute = has_idle_time = False
     index = 4
     while index < len(argv):
         word, has_value = argv[index].upper(), index + 1 < len(argv)
@@ -78,7 +80,7 @@ def _parse_options(argv: list[bytes]) -> RestoreOptions:
             replace = True
         elif word == b"ABSTTL":
             is_absolute = True
-        elif word == b"IDLETIME" and has_value and not has_frequency:
+        elif word == b"IDLETIME" and has_value and frequency is None:
             index += 1
             idle_s = integer(argv[index])
             if idle_s < 0:
@@ -86,13 +88,13 @@ def _parse_options(argv: list[bytes]) -> RestoreOptions:
             has_idle_time = True
         elif word == b"FREQ" and has_value and not has_idle_time:
             index += 1
-            if not 0 <= integer(argv[index]) <= FREQUENCY_MAX:
+            frequency = integer(argv[index])
+            if not 0 <= frequency <= FREQUENCY_MAX:
                 raise GenericError(b"Invalid FREQ value, must be >= 0 and <= 255")
-            has_frequency = True
         else:
             raise syntax_error()
         index += 1
-    return RestoreOptions(replace, is_absolute, idle_s)
+    return RestoreOptions(replace, is_absolute, idle_s, frequency)
 
 
 @command(
@@ -118,6 +120,7 @@ def _parse_options(argv: list[bytes]) -> RestoreOptions:
         ("5.0.0", "Added the `ABSTTL` modifier."),
         ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
     ),
+    traits=Trait.KEEPS_USE_TIMES,
     differs="Arrays and values of modules are `Bad data format`. Payloads are checked in full, whatever "
     "the value of `sanitize-dump-payload`.",
 )
@@ -158,6 +161,8 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
             context.server.stats.payload_checks += 1
     db.announce(NEW, key)
     old = db.replace(key, value)
+    if db.uses is not None:
+        db.uses.load(key, value, SavedUse(options.idle_s, options.frequency), now_ms)
     if due_ms:
         db.expires[key] = due_ms
     db.announce(RESTORE, key)

@@ -9,7 +9,7 @@ from ...store import events
 from ...store.errors import GenericError
 from ..core.expire_times import TIME_MS_MAX, invalid_expire_time
 from ..core.numbers import integer
-from ..core.table import Argument, Flag, Handler, KeySpec, command
+from ..core.table import Argument, Flag, Handler, KeySpec, Trait, command
 from ..execution.context import Context
 
 NO_KEY: Final = -2
@@ -145,6 +145,7 @@ def _declare_ttl(
         arguments=(KEY_ARGUMENT,),
         history=history,
         tips=tips,
+        traits=Trait.KEEPS_USE_TIMES,
     )
     declare(shown)
 

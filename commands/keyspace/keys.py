@@ -72,7 +72,7 @@ _SEEN_KEYS: Final = (KeySpec(1, -1, 1, ("RO",)),)
 @command(
     "EXISTS", arity=-2, flags=Flag.READONLY | Flag.FAST, keys=_SEEN_KEYS, categories=("keyspace",), since="1.0.0",
     summary="Counts the keys that exist.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,),
-    history=(("3.0.3", "Takes several keys."),), tips=_SHARD_SUM,
+    history=(("3.0.3", "Takes several keys."),), tips=_SHARD_SUM, traits=Trait.KEEPS_USE_TIMES,
 )  # fmt: skip
 def exists(context: Context, argv: list[bytes]) -> Reply:
     """EXISTS key [key ...]. Returns how many exist; a repeated key counts each time. Source: Redis 3.0."""
@@ -102,6 +102,7 @@ def touch(context: Context, argv: list[bytes]) -> Reply:
     summary="Returns the type of a key's value.",
     complexity="O(1)",
     arguments=(KEY_ARGUMENT,),
+    traits=Trait.KEEPS_USE_TIMES,
 )
 def type_(context: Context, argv: list[bytes]) -> Reply:
     """TYPE key. Returns `stream`, `string` or `none`. Source: Redis 1.0."""

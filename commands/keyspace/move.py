@@ -114,6 +114,7 @@ def move(context: Context, argv: list[bytes]) -> Reply:
     if value is None or target.get(key, context.now_ms) is not None:
         return 0
     _move_value(db, key, target, key, value, MOVE_FROM, MOVE_TO)
+    target.begin_uses(key, context.now_ms)
     note_stream(context, target, key)
     context.log(*argv)
     return 1
@@ -165,6 +166,8 @@ def copy(context: Context, argv: list[bytes]) -> Reply:
     old = target.replace(new_key, twin)
     context.db.use(key, context.now_ms)
     target.use(new_key, context.now_ms)
+    if target is not context.db:
+        target.begin_uses(new_key, context.now_ms)
     if due_ms is not None:
         target.expires[new_key] = due_ms
     target.announce(COPY_TO, new_key)

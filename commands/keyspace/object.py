@@ -6,20 +6,29 @@ from typing import Final
 
 from ...protocol.replies import Reply, SimpleString
 from ...store.errors import GenericError
+from ...store.key_uses import UseKind
 from ..core.table import Flag, KeySpec, Trait, command, container
 from ..execution.context import Context
 from ..strings.encoding import encoding_of
-from .idle import value_idle_s
+from .idle import key_idle_s
 from .keys import KEY_ARGUMENT
 
 container(
-    "OBJECT", group="generic", since="2.2.3", summary="Commands that inspect the value of a key.", traits=Trait.ORDINARY
+    "OBJECT",
+    group="generic",
+    since="2.2.3",
+    summary="Commands that inspect the value of a key.",
+    traits=Trait.ORDINARY | Trait.KEEPS_USE_TIMES,
 )
 
 _OBJECT_KEY: Final = (KeySpec(2, 2, 1, ("RO",)),)
 NO_LFU: Final = (
     b"An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between "
     b"policies at runtime LRU and LFU data will take some time to adjust."
+)
+ONLY_LFU: Final = (
+    b"An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at "
+    b"runtime LRU and LFU data will take some time to adjust."
 )
 
 
@@ -75,12 +84,18 @@ def object_refcount(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     arguments=(KEY_ARGUMENT,),
     tips=("nondeterministic_output",),
-    differs="Strings have no access time; their idle time is always 0.",
+    differs="Strings have an access time only under an LRU or LRM policy; otherwise their idle time is always 0.",
 )
 def object_idletime(context: Context, argv: list[bytes]) -> Reply:
-    """OBJECT IDLETIME key. Returns seconds; null if the key is missing. Source: Redis 2.2.3."""
+    """OBJECT IDLETIME key. Returns seconds since the last use, or under an LRM policy since the last change; null if
+    the key is missing. Raises GenericError under an LFU policy. Source: Redis 2.2.3.
+    """
     value = context.db.inspect(argv[2], context.now_ms)
-    return None if value is None else value_idle_s(context, value)
+    if value is None:
+        return None
+    if context.use_rules is not None and context.use_rules.kind is UseKind.LFU:
+        raise GenericError(ONLY_LFU)
+    return key_idle_s(context, argv[2], value)
 
 
 @command(
@@ -96,13 +111,15 @@ def object_idletime(context: Context, argv: list[bytes]) -> Reply:
     tips=("nondeterministic_output",),
 )
 def object_freq(context: Context, argv: list[bytes]) -> Reply:
-    """OBJECT FREQ key. Returns null if the key is missing. Raises GenericError, as there is no LFU policy.
-
-    Source: Redis 4.0.
+    """OBJECT FREQ key. Returns the counter of uses, 0 to 255; null if the key is missing. Raises GenericError unless
+    there is an LFU policy. Source: Redis 4.0.
     """
     if context.db.inspect(argv[2], context.now_ms) is None:
         return None
-    raise GenericError(NO_LFU)
+    uses = context.db.uses
+    if uses is None or uses.rules.kind is not UseKind.LFU:
+        raise GenericError(NO_LFU)
+    return uses.frequency(argv[2], context.now_ms)
 
 
 OBJECT_HELP: Final = (

@@ -4,6 +4,8 @@
     aof-write                writing the log's records to the file
     aof-fsync-always         the fsync for which replies wait under `appendfsync always`
     expire-cycle             removing expired keys that no client reads
+    eviction-cycle           evicting keys before a command, or in the periodic work
+    eviction-del             removing one of these keys
     fork                     taking the image of the dataset from which a snapshot or a rewrite is written
 
 Source: LATENCY of Redis 8.10.2, whose kinds of event these are.

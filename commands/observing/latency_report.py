@@ -26,6 +26,7 @@ ADVICE: Final = {
         "Every reply waits for the disk under `appendfsync always`: use a faster disk, or `appendfsync everysec` if "
         "the last second may be lost.",
     ),
+    "eviction-cycle": ("Many keys are evicted at once: lower maxmemory-eviction-tenacity, or raise maxmemory.",),
     "expire-cycle": ("Many keys end at the same time: spread their times.",),
     "fork": (
         "A picture of the dataset takes the longer the more keys and pending entries there are: space out saves.",

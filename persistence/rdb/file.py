@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ... import REDIS_VERSION, __version__
 from ...store.image import KeyImage, Part, ShortStreamsImage, StreamImage, StringsImage
+from ...store.key_uses import SavedUse
 from ...store.limits import Limits
 from ...store.policies.lines import lines_of
 from ...store.stream import Stream
@@ -81,6 +82,8 @@ class FileKey(NamedTuple):
     key: bytes
     value: Value
     expires_ms: int | None
+    # What the file has of its uses; None for nothing.
+    use: SavedUse | None = None
 
 
 class FileKeys(NamedTuple):
@@ -250,6 +253,10 @@ def _strings_records(part: StringsImage, *, compress: bool) -> Iterator[bytes]:
 def _key_records(key: KeyImage, form: StreamForm | None, *, now_ms: int, compress: bool) -> Iterator[bytes]:
     if key.expires_ms is not None:
         yield _opcode(EXPIRY_MS) + encode_time_ms(key.expires_ms)
+    if key.use is not None and key.use.idle_s is not None:
+        yield _opcode(IDLE) + encode_length(key.use.idle_s)
+    elif key.use is not None and key.use.frequency is not None:
+        yield bytes((FREQUENCY, key.use.frequency))
     name = encode_string(key.key, compress=compress)
     if form is not None and isinstance(key.value, StreamImage):
         yield _opcode(form.kind) + name
@@ -307,6 +314,7 @@ class FileReader:
         self._db_index = 0
         # Expiry time of the next key.
         self._expires_ms: int | None = None
+        self._use: SavedUse | None = None
         # Whether the last key was left out, and the policy line that was read and not yielded.
         self._is_left_out = False
         self._policy: FilePolicy | None = None
@@ -420,11 +428,11 @@ class FileReader:
         except BadPolicyLine as error:
             raise RdbError(str(error)) from error
 
-    def _skip_idle(self, source: Source) -> None:
-        read_length(source)
+    def _read_idle(self, source: Source) -> None:
+        self._use = SavedUse(read_length(source), None)
 
-    def _skip_frequency(self, source: Source) -> None:
-        source.byte()
+    def _read_frequency(self, source: Source) -> None:
+        self._use = SavedUse(None, source.byte())
 
     def _skip_sizes(self, source: Source) -> None:
         for _ in range(2):
@@ -444,7 +452,7 @@ class FileReader:
     def _read_many(self) -> Iterator[FileKeys]:
         """Yield the keys with strings and short streams that are next in the present block."""
         source = self._source
-        while self._expires_ms is None:
+        while self._expires_ms is None and self._use is None:
             values, position = read_strings(*source.ahead())
             if not values:
                 streams, position = read_short(*source.ahead())
@@ -473,8 +481,8 @@ class FileReader:
     def _read_key(self, kind: int) -> FileKey | None:
         """Read a key after its type. Returns None if the key is left out."""
         source = self._source
-        key, expires_ms = read_string(source), self._expires_ms
-        self._expires_ms = None
+        key, expires_ms, use = read_string(source), self._expires_ms, self._use
+        self._expires_ms = self._use = None
         self._is_left_out = True
         is_own = self._form is not None and kind == self._form.kind
         if kind not in READABLE_TYPES and not is_own:
@@ -493,7 +501,7 @@ class FileReader:
             except EmptyValue:
                 return None  # as in Redis
         self._is_left_out = not self._is_kept(key, expires_ms)
-        return None if self._is_left_out else FileKey(self._db_index, key, value, expires_ms)
+        return None if self._is_left_out else FileKey(self._db_index, key, value, expires_ms, use)
 
     def _check_checksum(self) -> None:
         if self._version < CHECKSUM_VERSION:
@@ -520,8 +528,8 @@ _OPCODES: Final[dict[int, Callable[[FileReader, Source], None]]] = {
     SLOT_INFO: FileReader._skip_slot_info,
     FUNCTION: FileReader._skip_function,
     MODULE_AUX: FileReader._skip_module_aux,
-    IDLE: FileReader._skip_idle,
-    FREQUENCY: FileReader._skip_frequency,
+    IDLE: FileReader._read_idle,
+    FREQUENCY: FileReader._read_frequency,
     AUX: FileReader._read_aux,
     RESIZE_DB: FileReader._skip_sizes,
     EXPIRY_MS: FileReader._read_expiry_ms,

@@ -170,8 +170,6 @@ class Config:
             words = ([] if value == b"" else value.split(b" ")) if directive.kind.several_words else [value]
             try:
                 self.assign(directive, words)
-                if self._is_refused(directive):
-                    raise BadValue(f"{directive.matters}; a start with 'compat-config yes' allows it, without effect")
             except BadValue as bad:
                 self._restore(before)
                 raise _set_failed(typed, str(bad)) from None
@@ -188,21 +186,11 @@ class Config:
             for callback in self._callbacks.get(directive.name, ()):
                 callback(self.value(directive))
 
-    def _is_refused(self, directive: Directive) -> bool:
-        """Whether the value of a directive that matters would be ignored, and no `compat-config` allows that."""
-        return bool(directive.matters) and not self.compat_config and directive.is_foreign(self.value(directive))
-
     def _log_ignored(self, directive: Directive) -> None:
         """Log the first CONFIG SET of each directive whose new value does nothing."""
-        if not directive.is_foreign(self.value(directive)):
-            return
-        name = directive.name.decode()
-        if directive.matters and directive.name not in self.overruled:
-            self.overruled[directive.name] = directive.matters
-            logger.warning("CONFIG SET %s does nothing (compat-config yes): %s", name, directive.matters)
-        elif not directive.matters and directive.name not in self.ignored:
+        if directive.is_foreign(self.value(directive)) and directive.name not in self.ignored:
             self.ignored.append(directive.name)
-            logger.info("CONFIG SET %s does nothing, since Headrace has no such part", name)
+            logger.info("CONFIG SET %s does nothing, since Headrace has no such part", directive.name.decode())
 
     def _checked(self, pairs: list[tuple[bytes, bytes]], *, is_local: bool) -> list[tuple[bytes, Directive, bytes]]:
         """The rows of these names. Raises GenericError unless all exist and may change now."""

@@ -183,13 +183,13 @@ LIMITS = (
         b"normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
     ),
     _row("maxmemory", Memory(0, UINT64_MAX), 0),
-    _row(
-        "maxmemory-policy",
-        EVICTION_POLICIES,
-        b"noeviction",
-        has_effect=False,
-        matters="Headrace evicts no keys: beyond maxmemory, commands that need memory are refused (noeviction)",
-    ),
+    _row("maxmemory-policy", EVICTION_POLICIES, b"noeviction"),
+    _row("maxmemory-samples", Integer(1, 64), 5),
+    _row("maxmemory-eviction-tenacity", Integer(0, 100), 10),
+    _row("lfu-log-factor", COUNT_32, 10),
+    _row("lfu-decay-time", COUNT_32, 1),
+    _row("lazyfree-lazy-eviction", BOOL, False),
+    _row("evict-pending-streams", BOOL, False),
     _row("maxmemory-clients", MemoryOrPercent(), 0),
 )
 
@@ -311,7 +311,7 @@ _YES = """
 _NO = """
     activedefrag cluster-allow-reads-when-down cluster-bus-port-protected-mode
     cluster-replica-no-failover|cluster-slave-no-failover hide-user-data-from-log key-memory-histograms
-    lazyfree-lazy-eviction lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del
+    lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del
     lazyfree-lazy-user-flush rdb-del-sync-files repl-disable-tcp-nodelay replica-ignore-disk-write-errors
     replica-lazy-flush|slave-lazy-flush tls-cluster
     vset-force-single-threaded-execution
@@ -391,13 +391,9 @@ ACCEPTED_ONLY = (
         0,
     ),
     _echoed("io-threads", Integer(1, 128), 1, change=IMMUTABLE),
-    _echoed("lfu-decay-time", COUNT_32, 1),
-    _echoed("lfu-log-factor", COUNT_32, 10),
     _echoed("list-compress-depth", COUNT_32, 0),
     _echoed("lookahead", POSITIVE_32, 16),
     _echoed("max-new-connections-per-cycle", Integer(1, 1000), 10),
-    _echoed("maxmemory-eviction-tenacity", Integer(0, 100), 10),
-    _echoed("maxmemory-samples", Integer(1, 64), 5),
     _echoed("socket-mark-id", Integer(0, 2**32 - 1), 0, change=IMMUTABLE, matters="Headrace marks no sockets"),
     _echoed("tls-session-cache-size", COUNT_32, 20480),
     _echoed("tls-session-cache-timeout", COUNT_32, 300),

@@ -53,6 +53,7 @@ class Arrival:
         self._is_starved = False
         self._end_ns = 0
         self.store = Store(len(context.store.databases))
+        self.store.record_uses(context.use_rules)
         self._now_ms = now_ms
         self._checks_checksum: bool = config.rdbchecksum
         self._blocks_reader = BlockReader(self._taken_blocks())

@@ -11,6 +11,7 @@ import platform
 import resource
 import sys
 from collections.abc import Callable, Iterable
+from time import perf_counter_ns
 from typing import Final
 
 from ... import REDIS_VERSION, __version__
@@ -145,6 +146,7 @@ def stats_fields(server: Source) -> Fields:
     slow = server.context.slow_log.tally
     clients = server.clients.values()
     pipelined_count = stats.pipelined_before + sum(client.pipeline_length_sum for client in clients)
+    exceeded_ns = 0 if stats.exceeded_since_ns is None else perf_counter_ns() - stats.exceeded_since_ns
     reads_count = stats.reads_before + sum(client.reads_count for client in clients)
     return [
         ("total_connections_received", stats.connections_received),
@@ -169,10 +171,11 @@ def stats_fields(server: Source) -> Fields:
         ("expired_stale_perc", f"{server.expiry.stale_share * 100:.2f}"),
         ("expired_time_cap_reached_count", server.expiry.cap_reached_count),
         ("expire_cycle_cpu_milliseconds", server.expiry.spent_ns // 1_000_000),
-        ("evicted_keys", 0),
+        ("evicted_keys", stats.evicted_keys),
         ("evicted_clients", stats.evicted_clients),
         ("evicted_scripts", server.context.scripts.evicted_count),
-        *zeros("total_eviction_exceeded_time", "current_eviction_exceeded_time"),
+        ("total_eviction_exceeded_time", (stats.exceeded_ns + exceeded_ns) // 1_000_000),
+        ("current_eviction_exceeded_time", exceeded_ns // 1_000_000),
         ("keyspace_hits", sum(db.hits for db in server.store.databases)),
         ("keyspace_misses", sum(db.misses for db in server.store.databases)),
         ("pubsub_channels", len(server.context.subscriptions.channels.by_name)),

@@ -57,7 +57,7 @@ def memory_fields(server: Source) -> Fields:
         *zeros("used_memory_functions", "used_memory_hash_templates"),
         *_sized("used_memory_scripts", scripts.cache_size),
         *_sized("maxmemory", server.config.maxmemory),
-        ("maxmemory_policy", "noeviction"),
+        ("maxmemory_policy", server.config.maxmemory_policy.decode()),
         *_ratios("allocator_frag", "allocator_rss", "rss_overhead"),
         ("mem_fragmentation_ratio", f"{fragmentation:.2f}"),
         ("mem_fragmentation_bytes", fragmented_size),

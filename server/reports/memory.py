@@ -86,6 +86,8 @@ class Memory:
         self._clients_size = 0
         # Everything but keys and values, as of the last turn.
         self._rest_size = 0
+        # Whether keys are evicted to get within the limit, so that commands that need memory need not be refused.
+        self.is_evicting = False
         # Whether the limit is near, so that commands must be checked one by one.
         self.is_tight = False
         self.peak_size = 0
@@ -175,8 +177,13 @@ class Memory:
 
     def refusal(self) -> OutOfMemory | None:
         """The error of commands that need memory while the limit is exceeded; otherwise None."""
+        return OutOfMemory() if self.is_exceeded and not self.is_evicting else None
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether more memory is used than the limit allows."""
         limit: int = self._config.maxmemory
-        return OutOfMemory() if limit and self.used_size > limit and not self._is_exempt else None
+        return bool(limit) and self.used_size > limit and not self._is_exempt
 
     @property
     def _is_exempt(self) -> bool:

@@ -103,7 +103,10 @@ def memory_report(server: Source) -> str:
         )
     limit = server.config.maxmemory
     if limit and used * 10 > limit * 9:
-        found.append("Limit: more than nine tenths of maxmemory are used; beyond it writes are refused. XTRIM helps.")
+        found.append(
+            "Limit: more than nine tenths of maxmemory are used; "
+            "beyond it keys are evicted or writes refused. XTRIM helps."
+        )
     if not found:
         return "Hi Sam, there is nothing remarkable about the memory of this server.\n"
     return "Sam, I found something about the memory of this server:\n\n" + "".join(f" * {line}\n" for line in found)

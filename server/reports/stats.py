@@ -47,6 +47,7 @@ COUNTERS: Final = (
     "expired_keys_active",
     "expired_subkeys",
     "expired_subkeys_active",
+    "evicted_keys",
     "evicted_clients",
     "forks",
     "sync_full",
@@ -114,6 +115,7 @@ class Stats:
     # Fields of hashes that expiry removed.
     expired_subkeys: int
     expired_subkeys_active: int
+    evicted_keys: int
     evicted_clients: int
     forks: int
     # Requests of replicas: that need a snapshot, that continue, and that asked to continue and could not.
@@ -153,9 +155,21 @@ class Stats:
             if name not in KEPT:
                 setattr(self, name, 0)
         self.errors.clear()
+        # How long the used memory has been above the limit, and when the present time above it began, by
+        # `perf_counter_ns`; None while it is not.
+        self.exceeded_ns = 0
+        self.exceeded_since_ns: int | None = None
         self.commands_rate = Rate()
         self.input_rate = Rate()
         self.output_rate = Rate()
+
+    def note_exceeded(self, is_exceeded: bool, now_ns: int) -> None:
+        """Measure for how long the used memory is above the limit. `now_ns` is by `perf_counter_ns`."""
+        if is_exceeded and self.exceeded_since_ns is None:
+            self.exceeded_since_ns = now_ns
+        elif not is_exceeded and self.exceeded_since_ns is not None:
+            self.exceeded_ns += now_ns - self.exceeded_since_ns
+            self.exceeded_since_ns = None
 
     def sample(self, now_ms: int) -> None:
         """Add a sample to each rate; called `hz` times a second."""

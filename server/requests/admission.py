@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from ...commands.clients.client import Client, ReplyMode
@@ -70,6 +71,8 @@ class Admission:
         self.lacks_replicas = False
         # Whether this server follows a primary and takes no writes of clients.
         self.is_read_only = False
+        # Evicts keys if more memory is used than `maxmemory` allows; `now_ms` is its argument.
+        self.evict: Callable[[int], None] = _evict_nothing
         # Whether the link to the primary is down, and old data are not served then.
         self.is_stale = False
 
@@ -112,9 +115,9 @@ class Admission:
     def _refusal_now(self, client: Client, row: Row) -> ReplyError | None:
         """The checks after those of the user's rules."""
         context = self.context
-        if context.is_counting and _may_need_memory(client, row):
-            refusal = context.server.memory.refusal()
-            if refusal is not None:
+        if context.is_counting:
+            self.evict(context.now_ms)
+            if _may_need_memory(client, row) and (refusal := context.server.memory.refusal()) is not None:
                 return refusal
         if client.is_primary:
             return None
@@ -177,6 +180,10 @@ class Admission:
             and client.id not in self.context.tracking.receivers
             and not self.context.hot_keys.is_active
         )
+
+
+def _evict_nothing(now_ms: int) -> None:
+    """Stands for the eviction of a server that is not put together yet."""
 
 
 def _may_need_memory(client: Client, row: Row) -> bool:

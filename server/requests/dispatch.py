@@ -128,7 +128,7 @@ class Dispatcher:
         encode, read_clock = ENCODERS[client.protocol], perf_counter_ns
         context.now_ms, context.client, context.db = now_ms, client, client.db
         db, image, watched_ns = client.db, context.image, context.watched_ns
-        monitors = context.monitors.clients
+        monitors, records_uses = context.monitors.clients, context.records_uses
         units_end = output_size = 0
         measured_count = len(out)
         measure_at = measured_count + UNMEASURED_COUNT
@@ -153,7 +153,7 @@ class Dispatcher:
                     self._stop(session, argv, iterator, after)
                     break
                 encode, db, image = ENCODERS[client.protocol], client.db, context.image
-                watched_ns = context.watched_ns
+                watched_ns, records_uses = context.watched_ns, context.records_uses
                 started_ns = read_clock()
                 output_size += size_of(out, measured_count)
                 out = replies_of(session)
@@ -186,6 +186,8 @@ class Dispatcher:
             duration_ns = ended_ns - started_ns
             if monitors:
                 context.monitors.show(client, row, words_of(argv))
+            if records_uses:
+                context.note_uses(row, argv)
             bucket = duration_ns >> SHORT_SHIFT
             is_short = bucket < len(short_calls)
             if is_short and duration_ns < watched_ns:

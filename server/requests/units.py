@@ -144,6 +144,11 @@ class Units:
         self._context.has_targeted = False
         self._append_own(records)
 
+    def log_evicted(self, record: tuple[int, bytes]) -> None:
+        """Log the removal of an evicted key, outside of any command, as a unit. It is no change, as in Redis."""
+        self._context.counted_apart -= 1
+        self._append_own([record])
+
     def _append_own(self, records: Effects) -> None:
         """Append records that no client caused, so that no client waits for them."""
         self.changes_count += len(records)

@@ -27,6 +27,8 @@ class Filling:
         db.put(key.key, key.value)
         if key.expires_ms is not None:
             db.expires[key.key] = key.expires_ms
+        if key.use is not None and db.uses is not None:
+            db.uses.load(key.key, key.value, key.use, self._context.now_ms)
 
     def put_many(self, part: FileKeys) -> None:
         """Store keys with strings or short streams. Raises RdbError if one exists."""

@@ -110,7 +110,7 @@ class Loading:
             return self._log_keeper.files.read_blocks(dump_path(self._config), BLOCK_SIZE)
         config, now_ms = self._config, self._context.now_ms
         aux = own_aux(now_ms=now_ms, used_memory=0, is_aof_base=True)
-        parts = parts_now(self._context.store)
+        parts = parts_now(self._context.store, now_ms=now_ms)
         return write_file(parts, aux, now_ms=now_ms, compress=config.rdbcompression, has_checksum=config.rdbchecksum)
 
     def _has_dump(self) -> bool:
@@ -208,7 +208,8 @@ class Loading:
         if from_disk:
             blocks = self._log_keeper.files.read_blocks(path, BLOCK_SIZE)
         else:
-            blocks = iter(list(write_file(parts_now(context.store), {}, now_ms=context.now_ms, compress=False)))
+            parts = parts_now(context.store, now_ms=context.now_ms)
+            blocks = iter(list(write_file(parts, {}, now_ms=context.now_ms, compress=False)))
 
         def fill(replay: Replay) -> None:
             reader = replay.open_rdb(blocks, drops_expired=from_disk)

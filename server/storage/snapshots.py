@@ -403,7 +403,8 @@ class Snapshots:
             self._abort(self.save)
             logger.warning("%s", reason)
         try:
-            blocks = self._reporting(self.rdb_blocks(parts_now(self._context.store), place=self.find_place()))
+            parts = parts_now(self._context.store, now_ms=self._clock())
+            blocks = self._reporting(self.rdb_blocks(parts, place=self.find_place()))
             self._log_keeper.files.replace(dump_path(self._config), blocks)
         except OSError as error:
             logger.warning("Failed saving the DB: %s", explain(error))
@@ -452,7 +453,7 @@ class Snapshots:
         fork.
         """
         started_ns = perf_counter_ns()
-        image = StoreImage(self._context.store)
+        image = StoreImage(self._context.store, now_ms=self._clock())
         duration_ns = perf_counter_ns() - started_ns
         self._figures.forks += 1
         self._figures.latest_fork_us = duration_ns // 1000

@@ -206,6 +206,7 @@ OWN_DIRECTIVES = {
     b"stream-chunk-compression",
     b"stream-exact-lag",
     b"stream-group-defaults",
+    b"evict-pending-streams",
 }
 
 # -- INFO ---------------------------------------------------------------------------------------
@@ -351,7 +352,7 @@ UNREACHED = {
     ("ACL|SAVE", ""): "no server here has an ACL file: tests/server/configuration/test_users.py",
     ("CONFIG|REWRITE", ""): "no server here has a configuration file: tests/server/configuration/test_configfile.py",
     ("LATENCY|GRAPH", ""): "nothing is slow while latencies are not watched: tests/commands/observing/test_latency.py",
-    ("OBJECT|FREQ", ""): "needs an LFU policy, which Headrace does not have",
+    ("OBJECT|FREQ", ""): "needs an LFU policy, which no server here has: tests/server/eviction",
     ("SCRIPT|KILL", ""): "no script is running when it is sent: tests/server",
 }
 

@@ -170,7 +170,7 @@ NEVER_TAKEN: Final = {
     "FAILOVER": "no replica follows",
     "MODULE|LOAD": "there are no modules", "MODULE|LOADEX": "there are no modules",
     "MODULE|UNLOAD": "there are no modules",
-    "OBJECT|FREQ": "needs an LFU policy, which Headrace has not",
+    "OBJECT|FREQ": "needs an LFU policy, which no server here has",
     "SCRIPT|KILL": "no script runs when a request does",
 }  # fmt: skip
 """Rows of which no request is taken here, with the reason; the request that is sent all the same is refused."""

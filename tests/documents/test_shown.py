@@ -79,7 +79,6 @@ NOT_TESTED_BY_THIS_LANGUAGE = {"text": "a drawing, not something to type"}
 
 # Directives with a value that a server of this machine refuses, or that stand for a value: span -> why.
 VALUES_NOT_TRIED = {
-    "maxmemory-policy allkeys-lru": "needs compat-config, as the sentence says",
     "client-output-buffer-limit normal": "names a class of the directive",
     "client-output-buffer-limit pubsub": "names a class of the directive",
     "client-output-buffer-limit replica": "names a class of the directive",

@@ -13,6 +13,7 @@ from headrace.persistence.rdb.primitives import crc64
 from headrace.server.storage.replay import loading
 from headrace.store.database import Store
 from headrace.store.image import KeyImage, StoreImage
+from headrace.store.key_uses import SavedUse
 from headrace.store.limits import Limits
 from headrace.store.stream import Stream
 from support.inprocess import Rig
@@ -154,7 +155,7 @@ def test_opcodes_that_mean_nothing_to_us_are_stepped_over() -> None:
     body += b"\xf7\x81" + bytes(8) + b"\x02\x02\x02\x01\x05\x03abc\x04" + bytes(8) + b"\x03" + bytes(4) + b"\x00"
     body += b"\xfd" + (EXPIRES_MS // 1000).to_bytes(4, "little") + b"\x00\x01b\x01v"
     assert read(sealed(body)) == [
-        FileKey(0, b"a", b"v", None),
+        FileKey(0, b"a", b"v", None, SavedUse(None, 5)),
         FileKey(0, b"b", b"v", EXPIRES_MS // 1000 * 1000),
     ]
 
@@ -236,3 +237,11 @@ def test_keys_and_values_are_compressed_if_asked() -> None:
     data = b"".join(write_file([image], {}, now_ms=NOW_MS))
     assert encode_string(b"k" * 40, compress=True) + encode_string(b"v" * 40, compress=True) in data
     assert read(data) == [FileKey(0, b"k" * 40, b"v" * 40, None)]
+
+
+@pytest.mark.parametrize("use", [SavedUse(0, None), SavedUse(70_000, None), SavedUse(None, 0), SavedUse(None, 255)])
+@pytest.mark.parametrize("expires_ms", [None, EXPIRES_MS])
+def test_uses_of_a_key_go_round(use: SavedUse, expires_ms: int | None) -> None:
+    images = [KeyImage(0, b"a", b"v", expires_ms, use), KeyImage(0, b"b", b"w", None)]
+    data = b"".join(write_file(images, {}, now_ms=NOW_MS))
+    assert read(data) == [FileKey(0, b"a", b"v", expires_ms, use), FileKey(0, b"b", b"w", None)]

@@ -17,7 +17,6 @@ from headrace.server.configuration.configfile import Loader, load_text, options_
 from headrace.server.configuration.directive_kinds import Primary, Text, quote
 from headrace.server.configuration.directives import BY_NAME, DIRECTIVES, OBSOLETE, Directive
 from headrace.server.reports.logs import ROOT
-from headrace.store.errors import GenericError
 from support.servers import Server
 from support.wire import Wire
 
@@ -172,15 +171,15 @@ def test_a_directive_that_matters_stops_the_start_unless_it_is_off(directive: Di
 
 def test_all_that_matters_is_listed_at_once_with_its_place_and_a_way_out() -> None:
     text = b"port 1\nsocket-mark-id 7\npreload-file sesame\nlist-compress-depth 1\nloadmodule a.so x\n"
-    text += b"loadmodule b.so\nmaxmemory-policy allkeys-lru\ncluster-enabled yes\n"
+    text += b"loadmodule b.so\ncluster-enabled yes\n"
     with pytest.raises(ConfigLineError) as caught:
         load_text(Config(), text)
     said = str(caught.value)
-    assert re.findall(r"at line (\d)\n", said) == ["2", "3", "5", "6", "7", "8"]
-    assert said.count("set 'compat-config yes' to ignore it") == 6
+    assert re.findall(r"at line (\d)\n", said) == ["2", "3", "5", "6", "7"]
+    assert said.count("set 'compat-config yes' to ignore it") == 5
     assert (
-        ">>> 'maxmemory-policy allkeys-lru'\nHeadrace evicts no keys: beyond maxmemory, commands that need memory are "
-        "refused (noeviction): remove the line, or set 'compat-config yes' to ignore it"
+        ">>> 'preload-file sesame'\nHeadrace loads no file but its own (dbfilename): remove the line, or set "
+        "'compat-config yes' to ignore it"
     ) in said
 
 
@@ -190,23 +189,14 @@ def test_a_later_line_replaces_an_earlier_one() -> None:
     assert config.ignored == [b"io-threads"]
 
 
-def test_what_compat_config_ignores_is_a_warning_and_nothing_is_evicted(tmp_path: Path) -> None:
-    options = ("--maxmemory-policy", "allkeys-lru", "--maxmemory", "3mb", "--preload-file", "x.rdb")
-    server = Server("headrace", tmp_path, *options, "--compat-config", "yes")
+def test_what_compat_config_ignores_is_a_warning(tmp_path: Path) -> None:
+    server = Server("headrace", tmp_path, "--preload-file", "x.rdb", "--compat-config", "yes")
     server.start()
     try:
         (line,) = [line for line in server.log_path.read_text().splitlines() if "Ignored" in line]
-        with Wire(server.port) as wire:
-            replies = [wire.call("SET", f"k{number}", "v" * 100_000) for number in range(60)]
-            assert b"-OOM command not allowed when used memory > 'maxmemory'.\r\n" in replies
-            assert wire.ask("EXISTS", "k0") == 1
-            assert b"maxmemory_policy:noeviction" in wire.ask("INFO", "memory")
-            assert b"evicted_keys:0" in wire.ask("INFO", "stats")
     finally:
         server.stop()
-    assert " # Ignored, although they matter (compat-config yes): " in line
-    assert "maxmemory-policy (Headrace evicts no keys: " in line
-    assert "preload-file (" in line
+    assert " # Ignored, although they matter (compat-config yes): preload-file (" in line
 
 
 def test_config_set_ignores_what_a_file_may_have(caplog: pytest.LogCaptureFixture) -> None:
@@ -215,32 +205,19 @@ def test_config_set_ignores_what_a_file_may_have(caplog: pytest.LogCaptureFixtur
     for value in (b"1", b"2"):
         config.set_many([(b"list-compress-depth", value)])
     assert config.get_matching([b"list-compress-depth"]) == [(b"list-compress-depth", b"2")]
-    with pytest.raises(GenericError) as caught:
-        config.set_many([(b"maxmemory-policy", b"allkeys-lru")])
-    assert caught.value.text == (
-        b"CONFIG SET failed (possibly related to argument 'maxmemory-policy') - Headrace evicts no keys: beyond "
-        b"maxmemory, commands that need memory are refused (noeviction); a start with 'compat-config yes' allows it, "
-        b"without effect"
-    )
-    config.compat_config = True
-    for policy in (b"allkeys-lru", b"volatile-ttl", b"noeviction"):
-        config.set_many([(b"maxmemory-policy", policy)])
-        assert config.get_matching([b"maxmemory-policy"]) == [(b"maxmemory-policy", policy)]
-    assert [record.message.partition(" does")[0] for record in caplog.records] == [
-        "CONFIG SET list-compress-depth", "CONFIG SET maxmemory-policy"
-    ]  # fmt: skip
+    assert [record.message.partition(" does")[0] for record in caplog.records] == ["CONFIG SET list-compress-depth"]
 
 
 def test_a_rewritten_file_keeps_what_was_ignored(tmp_path: Path) -> None:
     path = tmp_path / "redis.conf"
-    text = b"compat-config yes\nmaxmemory-policy allkeys-lru\nmasterauth sesame\nloadmodule a.so\nreplicaof no one\n"
+    text = b"compat-config yes\npreload-file x\nmasterauth sesame\nloadmodule a.so\nreplicaof no one\n"
     path.write_bytes(text)
     config = Config()
     load_text(config, text)
     config.file_path = bytes(path)
     config.rewrite()
     lines = path.read_bytes().split(b"\n")
-    assert {b"maxmemory-policy allkeys-lru", b'masterauth "sesame"', b"loadmodule a.so"} <= set(lines)
+    assert {b'preload-file "x"', b'masterauth "sesame"', b"loadmodule a.so"} <= set(lines)
     assert not any(b"replicaof" in line for line in lines)
     load_text(Config(), path.read_bytes())
 

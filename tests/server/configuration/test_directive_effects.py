@@ -524,6 +524,15 @@ SHOWN_BY = {
     "maxmemory": (
         "server/reports/test_memory.py", "test_writes_are_refused_exactly_from_the_limit_on_and_taken_again_below_it",
     ),
+    **dict.fromkeys(
+        ("maxmemory-policy", "lazyfree-lazy-eviction"),
+        ("server/eviction/test_cycle.py", "test_the_key_that_expires_first_is_evicted_first"),
+    ),
+    "maxmemory-samples": ("server/eviction/test_cycle.py", "test_more_samples_come_nearer_to_the_best_key"),
+    "maxmemory-eviction-tenacity": ("server/eviction/test_cycle.py", "test_a_cycle_ends_after_its_time"),
+    "lfu-log-factor": ("server/eviction/test_cycle.py", "test_counters_grow_as_slowly_as_the_factor_says"),
+    "lfu-decay-time": ("server/eviction/test_cycle.py", "test_counters_decay_with_the_minutes"),
+    "evict-pending-streams": ("server/eviction/test_cycle.py", "test_a_stream_with_pending_entries_stays"),
     "maxmemory-clients": (
         "server/requests/test_client_limits.py", "test_the_largest_clients_are_closed_if_all_take_too_much"
     ),

@@ -1,0 +1,1 @@
+"""Keys that are removed when memory is short: `maxmemory-policy`."""
