@@ -341,6 +341,7 @@ UNFAIR = {
     r"SET (?=.* GET\b).* IFD(EQ|NE) .*": "an invalid digest gets two replies: the old value, and then the error",
     r"XAUTOCLAIM .* COUNT [0-9]{8,12}\b.*": "Redis reserves memory for COUNT results, or refuses if memory is short",
     r"CONFIG GET (.* )?\S*\*.*": "Headrace has more directives",
+    r"SLOWLOG GET\b.*": "depends on how long commands took",
     r"ACL SETUSER default .*": "locks all clients out, including the machine itself",
     r"SCAN 0(?!( MATCH \S+)?( COUNT 100)( TYPE \S+)?$).*": "how many keys a call scans is internal: see scripts",
     r"[PS]?UNSUBSCRIBE": "unsubscribes in the order of a hash table",

@@ -33,9 +33,10 @@ assert registry.FAMILIES
 WEIGHTS = {
     "stream": 8,
     "hash": 2,
-    "list": 2,
+    "list": 3,
     "set": 2,
-    "sorted-set": 2,
+    "sorted-set": 4,
+    "geo": 3,
     "string": 3,
     "bitmap": 2,
     "generic": 2,

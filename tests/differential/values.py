@@ -203,6 +203,7 @@ BY_GROUP: dict[str, Pools] = {
         "limit": ([b"0", b"1", b"2"], ODD_INTEGERS),
     },
     "list": {
+        "numkeys": ([b"1", b"1", b"2"], ODD_INTEGERS),
         **dict.fromkeys(("key", "source", "destination"), ([b"l", b"l", b"l", b"m", b"m", b"s", b"no"], [b"", b"str"])),
         **dict.fromkeys(("element", "pivot"), ([b"x", b"y", b"1", b"2"], SHORT_WORDS)),
         **dict.fromkeys(("index", "start", "stop", "rank"), ([b"0", b"1", b"-1", b"-2", b"5"], ODD_INTEGERS)),
@@ -212,7 +213,20 @@ BY_GROUP: dict[str, Pools] = {
         **dict.fromkeys(("key", "destkey", "sourcekey"), ([b"p", b"p", b"q", b"no"], [b"", b"str", b"s"])),
         "element": ([b"x", b"y", b"1", b"2", b"3"], SHORT_WORDS),
     },
+    "geo": {
+        **dict.fromkeys(
+            ("key", "destination", "source", "storekey", "storedistkey"),
+            ([b"places", b"places", b"places", b"near", b"s", b"no"], [b"", b"str"]),
+        ),
+        "member": ([b"x", b"y", b"1"], SHORT_WORDS),
+        **dict.fromkeys(
+            ("longitude", "latitude"), ([b"1", b"2.5", b"-3", b"0"], [b"181", b"-86", b"inf", b"nan", b"x"])
+        ),
+        **dict.fromkeys(("radius", "width", "height"), ([b"1", b"500", b"9999999"], [b"-1", b"nan", b"x", b""])),
+        "count": ([b"1", b"2", b"10"], ODD_INTEGERS),
+    },
     "sorted-set": {
+        "numkeys": ([b"1", b"1", b"2"], ODD_INTEGERS),
         **dict.fromkeys(("key", "destination", "dst", "src"), ([b"z", b"z", b"z", b"y", b"e", b"no"], [b"", b"str"])),
         "member": ([b"x", b"y", b"1", b"2", b"3"], SHORT_WORDS),
         "score": ([b"1", b"2", b"1.5", b"-3"], [b"inf", b"-inf", b"nan", b"x", b"", b"1e400"]),
