@@ -14,7 +14,7 @@ from .number_text import number_text
 
 SANDBOX: Final = "sandbox"
 # Lua files that the sandbox loads.
-PARTS: Final = ("patterns", "library", "cjson", "cmsgpack", "registrar")
+PARTS: Final = ("patterns", "library", "floats", "cjson", "cmsgpack", "struct", "registrar")
 
 # Maximum size in bytes of each: memory that a script adds to Lua, arguments of one `redis.call`, its reply.
 MEMORY_SIZE_MAX: Final = 256 << 20

@@ -402,11 +402,11 @@ local tools = {
     memory_size_max = host.memory_size_max, fronts = fronts, readonly = READONLY,
 }
 local library = part("library", tools)
-tools.as_int = library.as_int
+tools.as_int, tools.floats = library.as_int, part("floats")
 seen.unpack = library.unpack
 
 local libraries = {
-    cjson = part("cjson", null, tools), cmsgpack = part("cmsgpack", tools),
+    cjson = part("cjson", null, tools), cmsgpack = part("cmsgpack", tools), struct = part("struct", tools),
     string = library.string, table = library.table, math = math, os = { clock = os.clock }, bit = {} }
 
 libraries.coroutine = {
