@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ...store.errors import GenericError
-
-if TYPE_CHECKING:
-    from ..scripting.cache import Script
 
 
 @dataclass(slots=True, eq=False)
 class Function:
-    """A function of a library. `flags` are in the order of FUNCTION LIST."""
+    """A function of a library. `flags` are in the order of FUNCTION LIST, `script` is what Lua runs: a
+    `scripting.cache.Script`."""
 
     name: bytes
     description: bytes | None
     flags: list[bytes]
-    script: Script
+    script: Any
 
 
 @dataclass(slots=True, eq=False)
