@@ -226,7 +226,7 @@ def function_flush(context: Context, argv: list[bytes]) -> Reply:
 
 def _wrong_count(subcommand: bytes) -> GenericError:
     return GenericError(
-        b"unknown subcommand or wrong number of arguments for '%.128b'. Try FUNCTION HELP." % subcommand
+        b"unknown subcommand or wrong number of arguments for '%b'. Try FUNCTION HELP." % subcommand[:128]
     )
 
 
