@@ -352,6 +352,7 @@ UNREACHED = {
     ("CONFIG|REWRITE", ""): "no server here has a configuration file: tests/server/configuration/test_configfile.py",
     ("LATENCY|GRAPH", ""): "nothing is slow while latencies are not watched: tests/commands/observing/test_latency.py",
     ("OBJECT|FREQ", ""): "needs an LFU policy, which Headrace does not have",
+    ("FUNCTION|KILL", ""): "no function is running when it is sent: tests/server",
     ("SCRIPT|KILL", ""): "no script is running when it is sent: tests/server",
 }
 
