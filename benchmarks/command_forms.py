@@ -27,6 +27,10 @@ WARM_KEYS: Final = 1_000
 # The largest number of requests of one run of a form; so many items there are where each request takes one away.
 REQUESTS_MAX: Final = 8_000
 SCRIPT: Final = "return 1"
+LOAD_LIBRARY: Final = (
+    r"""FUNCTION LOAD REPLACE "#!lua name=lib\nredis.register_function{"""
+    r"""function_name='one', callback=function() return 1 end, flags={'no-writes'}}" """
+)
 TITLE_LENGTH_MAX: Final = 48
 PLACES: Final = (b"{n}", b"{warm}", b"{id}")
 
@@ -123,6 +127,13 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "EXEC": (Form("MULTI; EXEC"), Form("MULTI; INCR number; EXEC")),
     "EXPIRE": (Form("EXPIRE k{warm} 100000"), Form("EXPIRE k{warm} 100000 NX")),
     "EXPIREAT": (Form("EXPIREAT k{warm} 4102444800"),),
+    "FCALL": (Form("FCALL one 0", opening=LOAD_LIBRARY),),
+    "FCALL_RO": (Form("FCALL_RO one 0", opening=LOAD_LIBRARY),),
+    "FUNCTION|DELETE": (Form(f"{LOAD_LIBRARY}; FUNCTION DELETE lib"),),
+    "FUNCTION|KILL": (Form("FUNCTION KILL", refused="no function is running"),),
+    "FUNCTION|LIST": (Form("FUNCTION LIST", opening=LOAD_LIBRARY),),
+    "FUNCTION|LOAD": (Form(LOAD_LIBRARY),),
+    "FUNCTION|RESTORE": (Form(r'FUNCTION RESTORE "\x0f\x00F\x1f9L\xa1\xd3_\""'),),
     "GET": (Form("GET k{warm}"), Form("GET missing")),
     "GETDEL": (Form("GETDEL d{n}", fresh="SET d{n} value"),),
     "GETEX": (Form("GETEX k{warm}"), Form("GETEX k{warm} EX 100000")),

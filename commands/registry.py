@@ -55,6 +55,7 @@ FAMILIES: Final = (
     "keyspace.object",
     "keyspace.scan",
     "scripting.commands",
+    "scripting.functions",
     "lists.ends",
     "lists.ranges",
     "lists.elements",

@@ -52,8 +52,10 @@ RELEASE_COUNT_MAX: Final = 64
 Record = tuple[int, bytes]
 
 
-def snapshot(parts: Iterable[Part]) -> Iterator[Record]:
-    """Yield the records of every key."""
+def snapshot(parts: Iterable[Part], libraries: Iterable[bytes] = ()) -> Iterator[Record]:
+    """Yield the records of the libraries of functions, which are given as texts, and of every key."""
+    for code in libraries:
+        yield 0, pack_command((b"FUNCTION", b"LOAD", code))
     for part in parts:
         if isinstance(part, StringsImage):
             records = strings_records(part)

@@ -23,6 +23,8 @@ from ..commands.execution.services import Services
 from ..commands.observing.hot_keys import HotKeys
 from ..commands.observing.monitors import Monitors
 from ..commands.observing.notifications import Notifications
+from ..commands.scripting.deadline import Deadline
+from ..commands.scripting.libraries import Libraries
 from ..commands.scripting.scripts import Scripts
 from ..persistence.aof import AppendOnlyLog
 from ..persistence.errors import LogFailure
@@ -110,7 +112,8 @@ class Server:
             HotKeys(refresh_clients=self.refresh_clients),
             clock_us,
         )  # fmt: skip
-        context.scripts = Scripts(context)
+        deadline = Deadline()
+        context.scripts, context.libraries = Scripts(context, deadline), Libraries(context, deadline)
         context.logging = False
         history = History()
         self.dispatcher = Dispatcher(context, self.stats, history, self.monotonic, pushes)

@@ -114,7 +114,7 @@ def imported_names(name: str) -> set[str]:
 def is_called_by_lua(name: str) -> bool:
     """Whether a function of the module is what Lua calls however long a script runs."""
     functions = {node.name for node in ast.walk(source_of(name)) if isinstance(node, ast.FunctionDef)}
-    calls = [node for node in ast.walk(source_of("commands/scripting/scripts")) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(source_of("commands/scripting/engine")) if isinstance(node, ast.Call)]
     made = [call for call in calls if ast.unparse(call.func) == "Interpreter"]
     return any(isinstance(each, ast.Attribute) and each.attr in functions for call in made for each in call.args)
 

@@ -114,13 +114,8 @@ OUT_OF_SCOPE: Final = {
     "cluster": "Headrace is a single server: there is no cluster.",
 }
 
-_FUNCTIONS: Final = "There are no function libraries: EVAL and SCRIPT LOAD run Lua."
-
 # Commands that Headrace does not have, of groups of which it has others, with the reason.
 ABSENT: Final = {
-    "fcall": _FUNCTIONS,
-    "fcall_ro": _FUNCTIONS,
-    "function": _FUNCTIONS,
     "himport": "It is an import in bulk of hashes with the same fields: HSET takes all fields of a hash at once.",
     "migrate": "A client can copy keys to another server with DUMP and RESTORE.",
     "restore-asking": "There is no cluster.",
@@ -214,8 +209,8 @@ BEYOND_ROWS: Final = """\
 - `CONFIG REWRITE` adds no lines for save points, users and percentiles that are the default; Redis does.
 - `CONFIG GET notify-keyspace-events` shows `n`, `o` and `c` after `A`; Redis hides them, and `CONFIG REWRITE`
   loses them.
-- Lua scripts need the package lupa (`pip install '.[scripts]'`), have no `struct`, and their source has 1 MiB
-  at most: [scripts.md](scripts.md). There are no function libraries.
+- Lua scripts need the package lupa (`pip install '.[scripts]'`), and their source has 1 MiB at most:
+  [scripts.md](scripts.md). So do the functions of libraries.
 - A server can have replicas and be one: [replicas.md](replicas.md). There is no cluster, and there are no modules. A
   replica serves its old data until a new snapshot has been loaded completely. An attempt to follow a primary ends
   where that one has keys or commands of other types, and is repeated later; `INFO` then has `master_link_error`.

@@ -130,11 +130,12 @@ def _set_only_snapshot(replica: Replica, value: bytes) -> None:
 
 
 def _set_filter(replica: Replica, value: bytes) -> None:
-    """What the snapshot shall have besides nothing. There are no functions, so `functions` gives nothing either."""
-    for word in value.split():
+    """What the snapshot shall have besides nothing."""
+    words = value.split()
+    for word in words:
         if word.lower() != b"functions":
             raise GenericError(b"Unsupported rdb-filter-only option: %b" % shown(word))
-    replica.wants_no_keys = True
+    replica.wants_no_keys, replica.wants_no_libraries = True, not words
 
 
 def _switch(value: bytes) -> int:

@@ -42,8 +42,9 @@ class Replica:
         self.takes_rows = False
         # Whether it wants a snapshot, and nothing after it (`rdb-only`).
         self.wants_only_snapshot = False
-        # Whether it wants a snapshot without keys (`rdb-filter-only`).
+        # Whether it wants a snapshot without keys, and without libraries of functions (`rdb-filter-only`).
         self.wants_no_keys = False
+        self.wants_no_libraries = False
         # Whether it sent SYNC, as old replicas and redis-cli do: it gets no status line, and confirms nothing.
         self.is_plain = False
         # Whether it has confirmed anything: then it has read its snapshot.

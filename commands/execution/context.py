@@ -25,7 +25,7 @@ from ..observing.notifications import Notifications
 from ..observing.slow_log import SlowLog
 from ..observing.unserved import UnservedCommands
 from .own_keys import OwnKeys
-from .script_engine import ScriptEngine
+from .script_engine import LibraryEngine, ScriptEngine
 from .services import Services
 from .targets import PolicyRecord, StreamRecord
 from .visits import Visits
@@ -58,6 +58,7 @@ class Context:
         "image",
         "is_counting",
         "latency",
+        "libraries",
         "limits",
         "loading",
         "logging",
@@ -86,9 +87,10 @@ class Context:
         "yields_turn",
     )
 
-    # What the server offers; set where it is put together, as is `scripts`.
+    # What the server offers; set where it is put together, as are `scripts` and `libraries`.
     server: Services
     scripts: ScriptEngine
+    libraries: LibraryEngine
     # Who sent the running command.
     client: Client
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.replies import Reply
 from ...store.errors import ReplyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .library_set import Function, LibrarySet
 
 
 @dataclass(slots=True)
@@ -64,4 +69,50 @@ class ScriptEngine(Protocol):
 
     def flush(self) -> None:
         """Remove all scripts, and the state of Lua."""
+        ...
+
+
+class LibraryEngine(Protocol):
+    """The libraries of functions: `scripting.libraries.Libraries`."""
+
+    @property
+    def memory_size(self) -> int:
+        """Memory of Lua in bytes."""
+        ...
+
+    @property
+    def cache_size(self) -> int:
+        """Bytes of the libraries."""
+        ...
+
+    # The libraries that there are.
+    present: LibrarySet
+
+    @property
+    def codes(self) -> list[bytes]:
+        """The texts of the libraries, in the order in which they were loaded."""
+        ...
+
+    def load(self, code: bytes, *, replace: bool) -> bytes:
+        """Add a library and return its name. Raises ReplyError; then nothing has changed."""
+        ...
+
+    def restore(self, codes: Iterable[bytes], *, replace: bool) -> None:
+        """Add several libraries. Raises ReplyError; then nothing has changed."""
+        ...
+
+    def prepared(self, codes: Iterable[bytes], *, is_from_file: bool) -> LibrarySet:
+        """Return libraries that stand alone. Without lupa those of a file are kept as texts. Raises ReplyError."""
+        ...
+
+    def flush(self) -> None:
+        """Remove all libraries, and the state of Lua."""
+        ...
+
+    def find(self, name: bytes) -> Function | None:
+        """Return a function, whose name may be in any case; None if it is missing. Raises ReplyError without lupa."""
+        ...
+
+    def run(self, function: Function, keys: list[bytes], arguments: list[bytes], *, read_only: bool) -> Outcome:
+        """Run a function for the current client. Raises ReplyError if it is refused before it starts."""
         ...

@@ -1,6 +1,7 @@
 -- The library cmsgpack of Redis scripts (lua-cmsgpack 0.4.0), with equal bytes and errors. Part of the sandbox.
 local host = ...
 local fail, bad_argument, as_int, fronts = host.fail, host.bad_argument, host.as_int, host.fronts
+local whole_bytes, float_bytes, read_float = host.floats.whole_bytes, host.floats.float_bytes, host.floats.read_float
 local type, tostring, tonumber, pairs, select, error, unpack = type, tostring, tonumber, pairs, select, error, unpack
 local byte, char, sub, concat = string.byte, string.char, string.sub, table.concat
 local ceil, floor, frexp, ldexp, huge = math.ceil, math.floor, math.frexp, math.ldexp, math.huge
@@ -16,16 +17,6 @@ local TOO_MANY = "stack overflow (too many return values at once; use unpack_one
 
 -- Numbers as bytes, big-endian -------------------------------------------------------------------
 
--- Returns the bytes of an integer below 256 ^ size.
-local function whole_bytes(number, size)
-    local bytes = {}
-    for index = size, 1, -1 do
-        bytes[index] = number % 256
-        number = floor(number / 256)
-    end
-    return char(unpack(bytes))
-end
-
 -- Returns the two's complement of a negative integer. A double cannot represent 2 ^ 64 - 1.
 local function negative_bytes(number, size)
     local bytes, rest = {}, -number
@@ -36,34 +27,6 @@ local function negative_bytes(number, size)
         bytes[index] = value % 256
     end
     return char(unpack(bytes))
-end
-
--- Returns the bytes of an IEEE 754 float with that many bits of exponent and fraction.
-local function float_bytes(number, exponent_bits, fraction_bits)
-    local sign, exponent_max = 0, 2 ^ exponent_bits - 1
-    local bias = 2 ^ (exponent_bits - 1) - 1
-    local exponent, fraction
-    if number ~= number then
-        sign, exponent, fraction = byte(tostring(number)) == 45 and 1 or 0, exponent_max, 2 ^ (fraction_bits - 1)
-    elseif number == huge or number == -huge then
-        sign, exponent, fraction = number < 0 and 1 or 0, exponent_max, 0
-    else
-        if number < 0 then
-            sign, number = 1, -number
-        end
-        fraction, exponent = frexp(number)
-        exponent = exponent - 1 + bias
-        if exponent > 0 then
-            fraction = ldexp(fraction * 2 - 1, fraction_bits)
-        else -- a subnormal number
-            fraction, exponent = ldexp(fraction, fraction_bits + exponent), 0
-        end
-    end
-    -- The bits of the fraction in the byte that it shares with the exponent.
-    local high_bits = fraction_bits % 8
-    local low = ldexp(1, fraction_bits - high_bits)
-    local head = (sign * (exponent_max + 1) + exponent) * 2 ^ high_bits + floor(fraction / low)
-    return whole_bytes(head, 2) .. whole_bytes(fraction % low, (fraction_bits - high_bits) / 8)
 end
 
 -- Whether a 32-bit float represents the number exactly.
@@ -78,26 +41,6 @@ local function is_float(number)
     end
     fraction = ldexp(fraction, bits)
     return fraction == floor(fraction)
-end
-
-local function read_float(text, at, exponent_bits, fraction_bits)
-    local high_bits = fraction_bits % 8
-    local head = byte(text, at) * 256 + byte(text, at + 1)
-    local fraction = head % 2 ^ high_bits
-    for index = at + 2, at + 1 + (fraction_bits - high_bits) / 8 do
-        fraction = fraction * 256 + byte(text, index)
-    end
-    head = floor(head / 2 ^ high_bits)
-    local exponent = head % 2 ^ exponent_bits
-    local sign = head >= 2 ^ exponent_bits and -1 or 1
-    if exponent == 2 ^ exponent_bits - 1 then
-        return fraction == 0 and sign * huge or sign < 0 and 0 / 0 or -(0 / 0)
-    end
-    local bias = 2 ^ (exponent_bits - 1) - 1
-    if exponent == 0 then
-        return sign * ldexp(fraction, 1 - bias - fraction_bits)
-    end
-    return sign * ldexp(1 + ldexp(fraction, -fraction_bits), exponent - bias)
 end
 
 -- Packing ---------------------------------------------------------------------------------------

@@ -38,8 +38,7 @@ INPUT_ARGUMENTS: Final = (
 
 DIFFERS: Final = (
     "Needs the package lupa (`pip install 'headrace[scripts]'`). While a script runs, no client is served. A script "
-    "that runs longer than `busy-reply-threshold` is ended if it has written nothing, else it continues. There is no "
-    "`struct`."
+    "that runs longer than `busy-reply-threshold` is ended if it has written nothing, else it continues."
 )
 DEBUG_OFF: Final = "There is no debugger: YES and SYNC are refused."
 

@@ -3,7 +3,9 @@
 ReplyError
 ├── NoScript           NOSCRIPT: EVALSHA of a script that is not cached
 ├── NotBusy            NOTBUSY: SCRIPT KILL while no script runs
-└── CompileError       ERR: a script that is not valid Lua
+├── CompileError       ERR: a script that is not valid Lua
+├── LibraryCompileError  ERR: a library that is not valid Lua
+└── LuaMissing         ERR: the package lupa is not installed
 ScriptError            raised inside a script, by a function that it calls
 Failure                raised by a script that ends in an error
 """
@@ -23,7 +25,7 @@ class NoScript(ReplyError):
 
 
 class NotBusy(ReplyError):
-    """The error of SCRIPT KILL: no script is running."""
+    """The error of SCRIPT KILL and FUNCTION KILL: no script is running."""
 
     prefix = b"NOTBUSY"
 
@@ -36,6 +38,20 @@ class CompileError(ReplyError):
 
     def __init__(self, problem: bytes) -> None:
         super().__init__(b"Error compiling script (new function): " + problem)
+
+
+class LibraryCompileError(ReplyError):
+    """The error for a library that does not compile; `problem` is the message of Lua."""
+
+    def __init__(self, problem: bytes) -> None:
+        super().__init__(b"Error compiling function: " + problem)
+
+
+class LuaMissing(ReplyError):
+    """The error of all that needs Lua if the package lupa is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(b"scripts need the Python package lupa: pip install 'headrace[scripts]'")
 
 
 class ScriptError(Exception):

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from ... import REDIS_VERSION
-from ...store.errors import GenericError
 from .bits import BIT_OPERATIONS
-from .errors import CompileError, Failure, ScriptError
+from .errors import CompileError, Failure, LibraryCompileError, LuaMissing, ScriptError
 from .number_text import number_text
 
 SANDBOX: Final = "sandbox"
 # Lua files that the sandbox loads.
-PARTS: Final = ("patterns", "library", "cjson", "cmsgpack")
+PARTS: Final = ("patterns", "library", "floats", "cjson", "cmsgpack", "struct", "registrar")
 
 # Maximum size in bytes of each: memory that a script adds to Lua, arguments of one `redis.call`, its reply.
 MEMORY_SIZE_MAX: Final = 256 << 20
@@ -36,8 +35,6 @@ VERSION_NUMBER: Final = sum(
     int(part) << shift for part, shift in zip(REDIS_VERSION.split("."), (16, 8, 0), strict=True)
 )
 
-NO_LUA: Final = b"scripts need the Python package lupa: pip install 'headrace[scripts]'"
-
 
 def _source(name: str) -> bytes:
     return Path(__file__).with_name(f"{name}.lua").read_bytes()
@@ -53,18 +50,21 @@ def _describe(problem: object) -> tuple[bytes, bool]:
 
 
 class Interpreter:
-    """A Lua state for all scripts. Raises GenericError if lupa is missing.
+    """A Lua state for all scripts. Raises LuaMissing if lupa is missing.
 
     `functions` become members of `redis`. Lua calls `over` every thousand instructions: it returns 0, or, if the script
-    must end, the index from 1 on of the reason in the `reasons` of `run`.
+    must end, the index from 1 on of the reason in the `reasons` of `run`. With `has_libraries` it loads libraries, and
+    runs their functions instead of scripts.
     """
 
-    def __init__(self, functions: dict[bytes, Callable[..., Any]], over: Callable[[], int]) -> None:
+    def __init__(
+        self, functions: dict[bytes, Callable[..., Any]], over: Callable[[], int], *, has_libraries: bool = False
+    ) -> None:
         self._reasons: Sequence[bytes] = ()
         try:
             lua51 = import_module("lupa.lua51")
         except ImportError:
-            raise GenericError(NO_LUA) from None
+            raise LuaMissing from None
         self._lua = lua51.LuaRuntime(
             encoding=None,
             unpack_returned_tuples=True,
@@ -87,6 +87,7 @@ class Interpreter:
                 b"source_size_max": SOURCE_SIZE_MAX,
                 b"source_too_large": SOURCE_TOO_LARGE,
                 b"is_overdue": over,
+                b"has_libraries": has_libraries,
                 b"functions": self._lua.table_from(
                     {b"redis": self._lua.table_from(functions), b"bit": self._lua.table_from(BIT_OPERATIONS)}
                 ),
@@ -96,6 +97,7 @@ class Interpreter:
         )
         border = self._lua.execute(_source(SANDBOX), host, name=b"=sandbox")
         self._compile, self._finish = border[b"compile"], border[b"finish"]
+        self._load = border[b"load"]
         self._set_reasons, self._set_words, self._run = border[b"set_reasons"], border[b"set_words"], border[b"run"]
         # Memory in bytes of Lua at the end of the last script.
         self.memory_size = int(self._finish()) << 10
@@ -131,11 +133,37 @@ class Interpreter:
             raise CompileError(compiled[1])
         return compiled
 
-    def run(self, action: Any, keys: list[bytes], arguments: list[bytes], reasons: Sequence[bytes] = ()) -> Any:
-        """Runs a script and returns its first result, as lupa converts it. Raises Failure."""
+    def load(self, text: bytes, reasons: Sequence[bytes]) -> list[Any]:
+        """Runs the text of a library. Returns the functions that it registered, as Lua tables with `name`, `callback`,
+        `description` (False for none) and `flags`. Raises LibraryCompileError, Failure.
+        """
+        if len(text) > SOURCE_SIZE_MAX:
+            raise LibraryCompileError(SOURCE_TOO_LARGE)
+        self._use_reasons(reasons)
+        self._grant_memory()
+        self._limit_memory()
+        memory_kib: Any = None
+        try:
+            ok, value, memory_kib = self._load(text)
+        except self._lua_error as error:
+            raise Failure(b"ERR " + str(error).encode()) from error
+        finally:
+            self._lift_memory()
+            self.memory_size = int(self._finish() if memory_kib is None else memory_kib) << 10
+        if ok is None:
+            raise LibraryCompileError(value)
+        if not ok:
+            raise self._failure(value)
+        return list(value.values())
+
+    def _use_reasons(self, reasons: Sequence[bytes]) -> None:
         if reasons is not self._reasons:
             self._set_reasons(*reasons)
             self._reasons = reasons
+
+    def run(self, action: Any, keys: list[bytes], arguments: list[bytes], reasons: Sequence[bytes] = ()) -> Any:
+        """Runs a script and returns its first result, as lupa converts it. Raises Failure."""
+        self._use_reasons(reasons)
         key_count: int | None = len(keys)
         words = keys + arguments
         if len(words) > DIRECT_COUNT_MAX or sum(map(len, words)) > DIRECT_SIZE_MAX:

@@ -49,6 +49,8 @@ local overdue_texts
 local overdue_text
 -- The function of the running script.
 local running
+-- Calls it with the arguments of a function of a library.
+local call_function
 -- The null of JSON, the only userdata that scripts can access.
 local null = newproxy()
 
@@ -105,19 +107,20 @@ local function catchable(problem)
 end
 
 -- Returns the first function of a script on the stack from `level` on. If a tail call removed that function, the result
--- is the next one, or the last line of the script. With `is_strict`, a caller in C gives no result.
+-- is the next one, or the last line of the script or function. With `is_strict`, a caller in C gives no result.
 local function script_level(level, is_strict)
     local wrapper, is_tail, is_lost
     while true do
         level = level + 1
-        local info = getinfo(level, "nSl")
+        local info = getinfo(level, "nSlf")
+        local is_border = info and info.func == call_function
         if not info then
             break
-        elseif info.source == "=sandbox" then
+        elseif info.source == "=sandbox" and not is_border then
             wrapper, is_tail = is_lost and wrapper or info, false
         elseif info.what == "tail" then
             is_tail = true
-        elseif info.what ~= "C" then
+        elseif info.what ~= "C" and not is_border then
             return info, wrapper, is_tail or is_lost
         elseif is_tail then
             is_lost = true
@@ -131,7 +134,10 @@ local function script_level(level, is_strict)
     local info = getinfo(running, "SL")
     info.currentline = 0
     for line in raw_pairs(info.activelines) do
-        info.currentline = line > info.currentline and line or info.currentline
+        -- The line of the `end` of a function calls nothing, unless the whole function is in that line.
+        if line > info.currentline and (line ~= info.lastlinedefined or line == info.linedefined) then
+            info.currentline = line
+        end
     end
     return info, wrapper, true
 end
@@ -396,11 +402,11 @@ local tools = {
     memory_size_max = host.memory_size_max, fronts = fronts, readonly = READONLY,
 }
 local library = part("library", tools)
-tools.as_int = library.as_int
+tools.as_int, tools.floats = library.as_int, part("floats")
 seen.unpack = library.unpack
 
 local libraries = {
-    cjson = part("cjson", null, tools), cmsgpack = part("cmsgpack", tools),
+    cjson = part("cjson", null, tools), cmsgpack = part("cmsgpack", tools), struct = part("struct", tools),
     string = library.string, table = library.table, math = math, os = { clock = os.clock }, bit = {} }
 
 libraries.coroutine = {
@@ -429,10 +435,13 @@ local redis = {
     LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
     REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
     REDIS_VERSION = host.version, REDIS_VERSION_NUM = host.version_number,
-    breakpoint = function() return false end,
-    debug = function() end,
-    replicate_commands = function() return true end,
 }
+
+if not host.has_libraries then
+    redis.breakpoint = function() return false end
+    redis.debug = function() end
+    redis.replicate_commands = function() return true end
+end
 
 libraries.redis = redis
 
@@ -527,11 +536,12 @@ for name, library in raw_pairs(libraries) do
     seen[name] = front(library)
 end
 metatables.string = front({ __index = seen.string })
-raw_setmetatable(seen, {
+local strict = {
     __index = function(_, name)
         error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
     end,
-})
+}
+raw_setmetatable(seen, strict)
 globals = front(seen)
 seen._G = globals
 metatables.globals = front({})
@@ -555,7 +565,8 @@ end
 
 -- Removes the state of the last script. Returns the memory of Lua in KiB.
 function border.finish()
-    overdue_text, running, is_lifted, seen.KEYS, seen.ARGV = nil, nil, false, nil, nil
+    overdue_text, running, is_lifted = nil, nil, false
+    border.set_words(nil, nil)
     for index = 1, #exposed do
         local made = exposed[index]
         if next(made) ~= nil then
@@ -570,9 +581,57 @@ function border.finish()
     return gcinfo()
 end
 
--- Sets KEYS and ARGV of the next script, as tables.
+-- The arguments of the next function of a library.
+local function_keys, function_arguments
+
+-- Sets KEYS and ARGV of the next script, or the arguments of the next function, as tables.
 function border.set_words(keys, arguments)
-    seen.KEYS, seen.ARGV = keys, arguments
+    if host.has_libraries then
+        function_keys, function_arguments = keys, arguments
+    else
+        seen.KEYS, seen.ARGV = keys, arguments
+    end
+end
+
+function call_function()
+    local value = running(function_keys, function_arguments)
+    return value
+end
+
+-- Runs the text of a library. Returns whether that succeeded, the functions that it registered or an error, and the
+-- memory of Lua in KiB; nil and the problem if the text does not compile. Python has set the limit of memory.
+if host.has_libraries then
+    local registrar = part("registrar", tools)
+    local loading_redis = { register_function = registrar.register_function }
+    for name, value in raw_pairs(redis) do
+        if name == "log" or match(name, "^LOG_") or match(name, "^REDIS_") then
+            loading_redis[name] = value
+        end
+    end
+    raw_setmetatable(loading_redis, strict)
+    -- The globals while a library is loaded.
+    local loading = raw_setmetatable({ redis = front(loading_redis) }, strict)
+    local globals_index = raw_getmetatable(globals)
+
+    function border.load(text)
+        local compiled, action, problem = raw_pcall(compile, text, "@user_function")
+        if not compiled or not action then
+            return nil, problem or action, border.finish()
+        end
+        registrar.begin()
+        running, roomy_kib = action, gcinfo() + host.roomy_kib
+        globals_index.__index = loading
+        sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
+        local ok, value = raw_xpcall(action, handle)
+        sethook()
+        globals_index.__index = seen
+        lift_memory()
+        if overdue_text then
+            ok, value = false, { err = overdue_text }
+        end
+        local functions = registrar.finish()
+        return ok, ok and functions or value, border.finish()
+    end
 end
 
 -- Runs a script with the words `...`, of which the first `key_count` are keys; without a count, the tables are set
@@ -580,13 +639,13 @@ end
 -- of Lua in KiB.
 function border.run(action, key_count, ...)
     if key_count == 0 then
-        seen.KEYS, seen.ARGV = {}, { ... }
+        border.set_words({}, { ... })
     elseif key_count then
-        seen.KEYS, seen.ARGV = { raw_unpack({ ... }, 1, key_count) }, { select(key_count + 1, ...) }
+        border.set_words({ raw_unpack({ ... }, 1, key_count) }, { select(key_count + 1, ...) })
     end
     running, roomy_kib = action, gcinfo() + host.roomy_kib
     sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
-    local ok, value = raw_xpcall(action, handle)
+    local ok, value = raw_xpcall(host.has_libraries and call_function or action, handle)
     sethook()
     if type(value) == "table" or overdue_text then
         lift_memory() -- Lua needs memory to hand out a table

@@ -3,15 +3,16 @@
     file:   "REDIS" | version, 4 digits | record ... | 0xFF | CRC-64 of all before it, zero for none
     record: an opcode and what it says, or type | key | value
 
-Opcodes select the database of the next keys, set the expiry of the next key, have metadata, or contain data that is
-skipped: hints, libraries of functions, data of modules. The policy lines of a key (`policy_lines`) follow it, each as
-metadata that Redis skips.
+Opcodes select the database of the next keys, set the expiry of the next key, have metadata or the text of a library of
+functions, or contain data that is skipped: hints, data of modules. The policy lines of a key (`policy_lines`) follow
+it, each as metadata that Redis skips.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ... import REDIS_VERSION, __version__
@@ -33,10 +34,10 @@ from .lengths import (
     read_length,
     read_string,
     read_time_ms,
-    skip_string,
     string_parts,
 )
 from .nodes import encode_short, read_short
+from .payload import LIBRARY, library_record
 from .primitives import IS_COMPILED, crc64
 from .source import Source
 from .values import READABLE_TYPES, VERSION, encode_value, read_value, type_error, type_of
@@ -57,7 +58,6 @@ CHECKSUM_VERSION: Final = 5
 BLOCK_SIZE: Final = 64 * 1024
 
 SLOT_INFO: Final = 244
-FUNCTION: Final = 245
 MODULE_AUX: Final = 247
 IDLE: Final = 248
 FREQUENCY: Final = 249
@@ -105,7 +105,13 @@ class FilePolicy(NamedTuple):
     words: list[bytes]
 
 
-FilePart: TypeAlias = FileKey | FileKeys | FilePolicy
+class FileLibrary(NamedTuple):
+    """A library of functions."""
+
+    code: bytes
+
+
+FilePart: TypeAlias = FileKey | FileKeys | FilePolicy | FileLibrary
 
 
 class StreamForm(Protocol):
@@ -140,6 +146,10 @@ class KeysTarget(Protocol):
         """Apply a policy line. Raises LoadError if it may not be left out."""
         ...
 
+    def put_library(self, library: FileLibrary) -> None:
+        """Load a library of functions. Raises RdbError."""
+        ...
+
 
 # -- writing -----------------------------------------------------------------------------------------
 
@@ -154,14 +164,18 @@ def write_file(
     sizes: Mapping[int, tuple[int, int]] | None = None,
     block_size: int = BLOCK_SIZE,
     form: StreamForm | None = None,
+    libraries: Iterable[bytes] = (),
 ) -> Iterator[bytes]:
     """Yield a file with a dataset in parts, ordered by database, in blocks of about `block_size`; some may be empty.
 
-    `aux` has the metadata of the file. `sizes` has for each database the number of keys, and of keys with expiry, as a
-    hint for loading. `now_ms` decides which idempotent IDs are still valid. `form`: of the streams, None for Redis'.
+    `aux` has the metadata of the file, `libraries` the texts of the libraries of functions. `sizes` has for each
+    database the number of keys, and of keys with expiry, as a hint for loading. `now_ms` decides which idempotent IDs
+    are still valid. `form`: of the streams, None for Redis'.
     """
     crc = 0
-    for block in _gathered(_records(parts, aux, sizes or {}, form, now_ms=now_ms, compress=compress), block_size):
+    head = _head(aux, libraries, compress=compress)
+    records = chain(head, _records(parts, sizes or {}, form, now_ms=now_ms, compress=compress))
+    for block in _gathered(records, block_size):
         if has_checksum:
             crc = crc64(block, crc)
         yield block
@@ -210,18 +224,22 @@ def _gathered(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
     yield bytes(block)
 
 
+def _head(aux: Mapping[bytes, bytes], libraries: Iterable[bytes], *, compress: bool) -> Iterator[bytes]:
+    yield MAGIC + b"%04d" % VERSION
+    for name, text in aux.items():
+        yield _aux(name, text, compress=compress)
+    for code in libraries:
+        yield library_record(code, compress=compress)
+
+
 def _records(
     parts: Iterable[Part],
-    aux: Mapping[bytes, bytes],
     sizes: Mapping[int, tuple[int, int]],
     form: StreamForm | None,
     *,
     now_ms: int,
     compress: bool,
 ) -> Iterator[bytes]:
-    yield MAGIC + b"%04d" % VERSION
-    for name, text in aux.items():
-        yield _aux(name, text, compress=compress)
     selected: int | None = None
     for part in parts:
         if part.db_index != selected:
@@ -318,6 +336,8 @@ class FileReader:
         # Whether the last key was left out, and the policy line that was read and not yielded.
         self._is_left_out = False
         self._policy: FilePolicy | None = None
+        # The library that was read and not yielded.
+        self._library: FileLibrary | None = None
         # The metadata of the file.
         self.aux: dict[bytes, bytes] = {}
         # Keys read, without those left out.
@@ -355,7 +375,8 @@ class FileReader:
                 yield from part.keys()
 
     def parts(self) -> Iterator[FilePart]:
-        """Yield every key once, strings and short streams several at a time, and policy lines: see `__iter__`."""
+        """Yield every key once, strings and short streams several at a time, policy lines and libraries: see
+        `__iter__`."""
         self._read_header()
         while True:
             yield from self._read_many()
@@ -367,6 +388,9 @@ class FileReader:
                 if self._policy is not None:
                     policy, self._policy = self._policy, None
                     yield policy
+                elif self._library is not None:
+                    library, self._library = self._library, None
+                    yield library
             elif (key := self._read_key(kind)) is not None:
                 yield key
         self._check_checksum()
@@ -442,8 +466,8 @@ class FileReader:
         for _ in range(3):
             read_length(source)
 
-    def _skip_function(self, source: Source) -> None:
-        skip_string(source)
+    def _read_library(self, source: Source) -> None:
+        self._library = FileLibrary(read_string(source))
 
     def _skip_module_aux(self, source: Source) -> None:
         read_length(source)
@@ -513,12 +537,15 @@ class FileReader:
 
 
 def in_steps(parts: Iterable[FilePart], target: KeysTarget) -> Iterator[None]:
-    """Store the keys of a file. A step has one key, some keys with strings or short streams, or a policy line."""
+    """Store the parts of a file. A step has one key, some keys with strings or short streams, a policy line, or a
+    library."""
     for part in parts:
         if isinstance(part, FileKey):
             target.put(part)
         elif isinstance(part, FileKeys):
             target.put_many(part)
+        elif isinstance(part, FileLibrary):
+            target.put_library(part)
         else:
             target.put_policy(part)
         yield
@@ -526,7 +553,7 @@ def in_steps(parts: Iterable[FilePart], target: KeysTarget) -> Iterator[None]:
 
 _OPCODES: Final[dict[int, Callable[[FileReader, Source], None]]] = {
     SLOT_INFO: FileReader._skip_slot_info,
-    FUNCTION: FileReader._skip_function,
+    LIBRARY: FileReader._read_library,
     MODULE_AUX: FileReader._skip_module_aux,
     IDLE: FileReader._read_idle,
     FREQUENCY: FileReader._read_frequency,

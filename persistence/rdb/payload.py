@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from sys import maxsize
 from typing import Final
 
@@ -11,6 +11,8 @@ from ...store.image import stream_image
 from ...store.limits import Limits
 from ...store.stream import Stream
 from ...store.value import Value
+from ..errors import RdbError
+from .lengths import encode_string, read_string
 from .nodes import encode_short_value, read_short_value
 from .primitives import IS_COMPILED, crc64
 from .source import Source
@@ -21,6 +23,10 @@ VERSION_SIZE: Final = 2
 CHECKSUM_SIZE: Final = 8
 FOOTER_SIZE: Final = VERSION_SIZE + CHECKSUM_SIZE
 _VERSION: Final = VERSION.to_bytes(VERSION_SIZE, "little")
+# The type of a library of functions, which is an opcode in files.
+LIBRARY: Final = 245
+# The one of the first candidates of Redis 7.0.
+EARLY_LIBRARY: Final = 246
 _STREAM_TYPE: Final = bytes((WITH_RELEASED,))
 
 # Larger streams, in bytes of nodes, are not compressed in the pure form, where it would take more than 0.1 s.
@@ -39,6 +45,35 @@ def dump(value: Value, *, now_ms: int, compress: bool = True) -> list[bytes]:
         crc = crc64(piece, crc)
     pieces.append(crc.to_bytes(CHECKSUM_SIZE, "little"))
     return pieces
+
+
+def dump_libraries(codes: Iterable[bytes], *, compress: bool) -> bytes:
+    """The payload of libraries of functions (FUNCTION DUMP), from their texts."""
+    pieces = [library_record(code, compress=compress) for code in codes]
+    content = b"".join([*pieces, _VERSION])
+    return content + crc64(content, 0).to_bytes(CHECKSUM_SIZE, "little")
+
+
+def library_record(code: bytes, *, compress: bool) -> bytes:
+    """A library as files and payloads have it."""
+    return bytes((LIBRARY,)) + encode_string(code, compress=compress)
+
+
+def libraries_of(payload: bytes) -> Iterator[bytes]:
+    """Yield the texts of the libraries of an intact payload. Raises RdbError, with the texts of FUNCTION RESTORE."""
+    # With its end, as in Redis: a size that is too large takes bytes of it.
+    source = Source((payload,))
+    while source.offset < len(payload) - FOOTER_SIZE:
+        kind = source.byte()
+        if kind == EARLY_LIBRARY:
+            raise RdbError("Pre-GA function format not supported")
+        if kind != LIBRARY:
+            raise RdbError("given type is not a function")
+        try:
+            code = read_string(source)
+        except RdbError:
+            raise RdbError("Failed loading library payload") from None
+        yield code
 
 
 def _pieces(value: Value, *, now_ms: int, compress: bool) -> Iterator[bytes]:

@@ -14,10 +14,13 @@ from time import perf_counter_ns
 from typing import Final
 
 from ...commands.execution.context import Context
-from ...persistence.rdb.file import FileReader, in_steps
+from ...commands.execution.library_set import LibrarySet
+from ...persistence.errors import RdbError
+from ...persistence.rdb.file import FileLibrary, FileReader, in_steps
 from ...persistence.rows.blocks import BlockReader
 from ...persistence.rows.streams import ROWS
-from ...store.database import Store
+from ...store.database import Database, Store
+from ...store.errors import ReplyError
 from ..configuration.config import Config
 from ..storage.filling import Filling
 from .lockstep import Lockstep
@@ -54,6 +57,9 @@ class Arrival:
         self._end_ns = 0
         self.store = Store(len(context.store.databases))
         self.store.record_uses(context.use_rules)
+        # The libraries of functions that have arrived.
+        self._library_codes: list[bytes] = []
+        self._libraries = LibrarySet()
         self._now_ms = now_ms
         self._checks_checksum: bool = config.rdbchecksum
         self._blocks_reader = BlockReader(self._taken_blocks())
@@ -110,10 +116,11 @@ class Arrival:
                 return Progress.STARVED if self._is_starved else Progress.MORE
             self._blocks.clear()
             self.waiting_size = 0
+            self._load_libraries()
         return Progress.LOADED if self._is_complete else Progress.STARVED
 
     def _load(self) -> None:
-        filling = Filling(self.store.databases, self._context, is_of_primary=True)
+        filling = _ArrivalFilling(self.store.databases, self._context, self._library_codes)
         blocks = self._blocks_reader
         blocks.begin()
         # Keys that have expired are kept: the primary says when they are removed.
@@ -134,6 +141,12 @@ class Arrival:
                     group.pending.forget_totals()
                     group.pending.put_in_order()
                 self._pause_if_over()
+
+    def _load_libraries(self) -> None:
+        try:
+            self._libraries = self._context.libraries.prepared(self._library_codes, is_from_file=True)
+        except ReplyError as error:
+            raise RdbError(f"Failed creating the library: {error}") from error
 
     def _pause_if_over(self) -> None:
         if perf_counter_ns() >= self._end_ns:
@@ -157,4 +170,17 @@ class Arrival:
             # The memory of the former keys is freed by and by.
             arrived.garbage = db.garbage
             arrived.clear()
+        context.libraries.present = self._libraries
         context.tracking.note_flush()
+
+
+class _ArrivalFilling(Filling):
+    """Stores the keys of a dataset. Libraries are collected, and loaded after it."""
+
+    def __init__(self, databases: list[Database], context: Context, library_codes: list[bytes]) -> None:
+        super().__init__(databases, context, is_of_primary=True)
+        self._library_codes = library_codes
+
+    def put_library(self, library: FileLibrary) -> None:
+        """Keep a library for later."""
+        self._library_codes.append(library.code)

@@ -49,11 +49,11 @@ class SnapshotMaker(Protocol):
         """An image of the dataset with all effects so far."""
         ...
 
-    def rdb_blocks(self, parts: Iterable[Part], *, place: StreamPlace) -> Iterator[bytes]:
+    def rdb_blocks(self, parts: Iterable[Part], *, place: StreamPlace, has_libraries: bool = True) -> Iterator[bytes]:
         """The blocks of an RDB file. `place`: its place in the replication stream."""
         ...
 
-    def rows_blocks(self, parts: Iterable[Part], *, place: StreamPlace) -> Iterator[bytes]:
+    def rows_blocks(self, parts: Iterable[Part], *, place: StreamPlace, has_libraries: bool = True) -> Iterator[bytes]:
         """The blocks of a dataset in the form of rows, with its place in the replication stream."""
         ...
 
@@ -165,7 +165,8 @@ class FullSync:
         return [
             link
             for link in waiting
-            if (link.replica.wants_no_keys, link.replica.takes_rows) == (first.wants_no_keys, first.takes_rows)
+            if (link.replica.wants_no_keys, link.replica.wants_no_libraries, link.replica.takes_rows)
+            == (first.wants_no_keys, first.wants_no_libraries, first.takes_rows)
         ]
 
     def _take(self, links: list[Link]) -> tuple[StoreImage, Iterator[bytes]]:
@@ -178,9 +179,10 @@ class FullSync:
             if not link.replica.is_plain:
                 link.write(b"+FULLRESYNC %b %d\r\n" % (place.replid.encode(), place.offset))
         self._served = links
-        parts: Iterable[Part] = () if links[0].replica.wants_no_keys else image.parts()
-        make = self._maker.rows_blocks if links[0].replica.takes_rows else self._maker.rdb_blocks
-        return image, make(parts, place=place)
+        replica = links[0].replica
+        parts: Iterable[Part] = () if replica.wants_no_keys else image.parts()
+        make = self._maker.rows_blocks if replica.takes_rows else self._maker.rdb_blocks
+        return image, make(parts, place=place, has_libraries=not replica.wants_no_libraries)
 
     def _begin_direct(self, links: list[Link]) -> None:
         logger.info("Starting BGSAVE for SYNC with target: replicas sockets")

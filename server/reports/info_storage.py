@@ -30,7 +30,7 @@ def memory_fields(server: Source) -> Fields:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     clients = server.memory.clients_size
     log_buffer = log_value(server, "buffer_size", 0)
-    scripts = server.context.scripts
+    scripts, libraries = server.context.scripts, server.context.libraries
     return [
         *_sized("used_memory", used),
         *_sized("used_memory_rss", resident),
@@ -52,10 +52,13 @@ def memory_fields(server: Source) -> Fields:
         ("used_memory_lua_human", human_size(scripts.memory_size)),
         ("used_memory_scripts_eval", scripts.cache_size),
         ("number_of_cached_scripts", scripts.cached_count),
-        *zeros("number_of_functions", "number_of_libraries", "used_memory_vm_functions"),
-        *_sized("used_memory_vm_total", scripts.memory_size),
-        *zeros("used_memory_functions", "used_memory_hash_templates"),
-        *_sized("used_memory_scripts", scripts.cache_size),
+        ("number_of_functions", len(libraries.present.functions)),
+        ("number_of_libraries", len(libraries.present.libraries)),
+        ("used_memory_vm_functions", libraries.memory_size),
+        *_sized("used_memory_vm_total", scripts.memory_size + libraries.memory_size),
+        ("used_memory_functions", libraries.cache_size),
+        *zeros("used_memory_hash_templates"),
+        *_sized("used_memory_scripts", scripts.cache_size + libraries.cache_size),
         *_sized("maxmemory", server.config.maxmemory),
         ("maxmemory_policy", server.config.maxmemory_policy.decode()),
         *_ratios("allocator_frag", "allocator_rss", "rss_overhead"),

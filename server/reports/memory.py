@@ -161,6 +161,7 @@ class Memory:
         keys_size = sum(db.size for db in self._databases)
         self._rest_size = self.dataset_size - keys_size + clients_size + unpacked_size() + log_size
         self._rest_size += context.scripts.cache_size + context.scripts.memory_size
+        self._rest_size += context.libraries.cache_size + context.libraries.memory_size
         accounts = context.server.accounts
         self._rest_size += accounts.users.memory_size + accounts.acl_log.memory_size
         self._rest_size += context.slow_log.memory_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...commands.execution.context import Context
 from ...commands.policies.lines import apply_line_in, warn_of_unknown
 from ...persistence.errors import RdbError, UnknownPolicyLine
-from ...persistence.rdb.file import FileKey, FileKeys, FilePolicy
+from ...persistence.rdb.file import FileKey, FileKeys, FileLibrary, FilePolicy
 from ...store.database import Database
 from ...store.errors import ReplyError
 
@@ -18,6 +18,8 @@ class Filling:
         self._databases = databases
         self._context = context
         self._is_of_primary = is_of_primary
+        # Whether a library of the file takes the place of a present one; else that is an error.
+        self.replaces_libraries = False
 
     def put(self, key: FileKey) -> None:
         """Store one key. Raises RdbError if it exists."""
@@ -46,6 +48,13 @@ class Filling:
             warn_of_unknown(unknown)
         except ReplyError as error:
             raise RdbError(f"A policy line cannot be applied: {error}") from error
+
+    def put_library(self, library: FileLibrary) -> None:
+        """Load a library of functions. Raises RdbError."""
+        try:
+            self._context.libraries.load(library.code, replace=self.replaces_libraries)
+        except ReplyError as error:
+            raise RdbError(f"Failed creating the library: {error}") from error
 
 
 def _duplicated(key: bytes, db_index: int) -> RdbError:

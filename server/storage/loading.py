@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ...commands.execution.context import Context
+from ...commands.execution.library_set import LibrarySet
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.errors import LoadError, LogError, RdbError, explain
 from ...persistence.placing import StreamPlace
@@ -111,7 +112,14 @@ class Loading:
         config, now_ms = self._config, self._context.now_ms
         aux = own_aux(now_ms=now_ms, used_memory=0, is_aof_base=True)
         parts = parts_now(self._context.store, now_ms=now_ms)
-        return write_file(parts, aux, now_ms=now_ms, compress=config.rdbcompression, has_checksum=config.rdbchecksum)
+        return write_file(
+            parts,
+            aux,
+            now_ms=now_ms,
+            compress=config.rdbcompression,
+            has_checksum=config.rdbchecksum,
+            libraries=self._context.libraries.codes,
+        )
 
     def _has_dump(self) -> bool:
         return self._log_keeper.files.size(dump_path(self._config)) is not None
@@ -208,8 +216,8 @@ class Loading:
         if from_disk:
             blocks = self._log_keeper.files.read_blocks(path, BLOCK_SIZE)
         else:
-            parts = parts_now(context.store, now_ms=context.now_ms)
-            blocks = iter(list(write_file(parts, {}, now_ms=context.now_ms, compress=False)))
+            parts, libraries = parts_now(context.store, now_ms=context.now_ms), context.libraries.codes
+            blocks = iter(list(write_file(parts, {}, now_ms=context.now_ms, compress=False, libraries=libraries)))
 
         def fill(replay: Replay) -> None:
             reader = replay.open_rdb(blocks, drops_expired=from_disk)
@@ -234,14 +242,20 @@ class Loading:
         kept = [Database(db.index, db.garbage) for db in databases]
         for db, spare in zip(databases, kept, strict=True):
             db.swap_with(spare, self._context.now_ms)
+        libraries = self._context.libraries
+        kept_libraries = libraries.present.copy()
+        if flushes:
+            libraries.present = LibrarySet()
         try:
             with loading(self._context) as replay:
+                replay.replaces_libraries = merges
                 fill(replay)
                 if not flushes:
                     _keep_old_keys(databases, kept, merges=merges)
         except (LogError, OSError) as error:
             for db, spare in zip(databases, kept, strict=True):
                 db.swap_with(spare, self._context.now_ms)
+            libraries.present = kept_libraries
             logger.error("%s", explain(error))
             raise failed from error
         finally:

@@ -464,12 +464,18 @@ class Snapshots:
         """The base of a log in the configured form."""
         if log.has_rdb_base:
             return self.rdb_blocks(image.parts(), is_aof_base=True)
-        return log.base_blocks(snapshot(image.parts()))
+        return log.base_blocks(snapshot(image.parts(), self._context.libraries.codes))
 
     def rdb_blocks(
-        self, parts: Iterable[Part], *, is_aof_base: bool = False, place: StreamPlace | None = None
+        self,
+        parts: Iterable[Part],
+        *,
+        is_aof_base: bool = False,
+        place: StreamPlace | None = None,
+        has_libraries: bool = True,
     ) -> Iterator[bytes]:
-        """The blocks of an RDB file. `place`: its place in the replication stream, in a file for replicas."""
+        """The blocks of an RDB file, with the libraries of functions as they are now. `place`: its place in the
+        replication stream, in a file for replicas."""
         config, now_ms = self._config, self._clock()
         aux = own_aux(now_ms=now_ms, used_memory=self._resident_size(), is_aof_base=is_aof_base, place=place)
         return write_file(
@@ -479,9 +485,10 @@ class Snapshots:
             compress=config.rdbcompression,
             has_checksum=config.rdbchecksum,
             block_size=RDB_BLOCK_SIZE,
+            libraries=self._context.libraries.codes if has_libraries else (),
         )
 
-    def rows_blocks(self, parts: Iterable[Part], *, place: StreamPlace) -> Iterator[bytes]:
+    def rows_blocks(self, parts: Iterable[Part], *, place: StreamPlace, has_libraries: bool = True) -> Iterator[bytes]:
         """The blocks of a dataset for a replica that reads the form of rows."""
         config, now_ms = self._config, self._clock()
         aux = own_aux(now_ms=now_ms, used_memory=self._resident_size(), is_aof_base=False, place=place)
@@ -494,6 +501,7 @@ class Snapshots:
                 has_checksum=False,
                 block_size=BLOCK_SIZE,
                 form=ROWS,
+                libraries=self._context.libraries.codes if has_libraries else (),
             )
         )
 

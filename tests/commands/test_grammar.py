@@ -19,7 +19,9 @@ import reference
 
 from headrace.commands import registry
 from headrace.commands.core.table import Argument, Row, all_rows
+from headrace.persistence.rdb.payload import dump_libraries
 from support.inprocess import Rig
+from support.lines import split
 from support.sources import docstring
 
 assert registry.FAMILIES
@@ -37,11 +39,15 @@ NUMBERS = {"integer": re.compile(rb"-?\d+"), "unix-time": re.compile(rb"\d+"), "
 # Arguments with the number of arguments that follow.
 COUNTERS = {"numfields", "numids", "numkeys"}
 
+LOAD_LIBRARY = (
+    r"""FUNCTION LOAD REPLACE "#!lua name=lib\nredis.register_function{"""
+    r"""function_name='one', callback=function() return 1 end, flags={'no-writes'}}" """
+)
 SET_UP = (
     "FLUSHALL", "XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v", "XGROUP CREATE s g 0", "SET k 7",
     "XREADGROUP GROUP g c COUNT 1 STREAMS s >", "ACL SETUSER alice on >x", "SCRIPT LOAD 'return 1'",
     "HSET h x 1 y 2", "RPUSH l x y", "SADD e x y", "ZADD z 1 x 2 y", "RPUSH numbers 2 1", "GEOADD places 1 1 x 2 2 y",
-    "PFADD p x",
+    "PFADD p x", LOAD_LIBRARY,
 )  # fmt: skip
 # Keys that have a value of the type of a group of commands; others have a string.
 KEYS = {
@@ -52,6 +58,7 @@ BEFORE = {
     "CLIENT|CACHING": "CLIENT TRACKING ON OPTIN",
     "DISCARD": "MULTI",
     "EXEC": "MULTI",
+    "FUNCTION|LOAD": "FUNCTION FLUSH",
     "HOTKEYS|START": "HOTKEYS STOP",
     "RESTORE": "DEL k",
 }
@@ -65,6 +72,7 @@ VALUES = {
     "sha1": b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "threshold": b"1", "username": b"alice",
     "serialized-value": Rig().connect().call("SET k 7", "DUMP k").partition(b"\r\n")[2].partition(b"\r\n")[2][:-2],
 }  # fmt: skip
+VALUES |= {"function": b"one", "function-code": split(LOAD_LIBRARY)[-1], "library-name": b"lib"}
 # Values of a single command, numbers too.
 OWN_VALUES = {
     **{key: {"encoding": b"u8"} for key in ("BITFIELD", "BITFIELD_RO")},
@@ -73,6 +81,7 @@ OWN_VALUES = {
     "CONFIG|SET": {"value": b"1"},
     "DEBUG": {"subcommand": b"HELP"},
     "PFDEBUG": {"subcommand": b"ENCODING"},
+    "FUNCTION|RESTORE": {"serialized-value": dump_libraries((), compress=True)},
     "HELLO": {"protover": b"3"},
     "SORT": {"key": b"numbers"},
     "SORT_RO": {"key": b"numbers"},
@@ -111,6 +120,7 @@ REFUSED = {
     "CONFIG|SET": {r"^(\S+) .* \1 ": "the directive is repeated"},
     "DEBUG": {r"^HELP .": "HELP takes no arguments; the subcommands have no rows"},
     "FAILOVER": {"": "no replica follows"},
+    "FUNCTION|KILL": {"": "no function is running"},
     "HOTKEYS|START": {
         r"^METRICS 1( COUNT| DURATION| SAMPLE| SLOTS|$)": "a metric is needed",
         r"CPU NET|NET CPU": "there are two metrics, and the count is 1",

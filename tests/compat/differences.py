@@ -51,7 +51,7 @@ class LogDifference:
 
 # Redis' commands in the tests to which Headrace replies with the unknown-command error, with the reason.
 ABSENT = {
-    "FCALL": "there are no function libraries",
+    "MIGRATE": "a client can copy keys with DUMP and RESTORE",
 }
 
 REPLIES = [
@@ -354,6 +354,7 @@ UNREACHED = {
     ("CONFIG|REWRITE", ""): "no server here has a configuration file: tests/server/configuration/test_configfile.py",
     ("LATENCY|GRAPH", ""): "nothing is slow while latencies are not watched: tests/commands/observing/test_latency.py",
     ("OBJECT|FREQ", ""): "needs an LFU policy, which no server here has: tests/server/eviction",
+    ("FUNCTION|KILL", ""): "no function is running when it is sent: tests/server",
     ("SCRIPT|KILL", ""): "no script is running when it is sent: tests/server",
 }
 

@@ -1,4 +1,4 @@
-"""Lua's libraries on both servers: results, errors with their line numbers, and the bytes of cmsgpack."""
+"""Lua's libraries on both servers: results, errors with their line numbers, and the bytes of cmsgpack and struct."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ PACKED_AT_ONCE = 20
 NOT_HERE = {
     "__redis__err__handler", "cjson.decode_array_with_array_mt", "cjson.decode_invalid_numbers",
     "cjson.decode_max_depth", "cjson.encode_invalid_numbers", "cjson.encode_keep_buffer", "cjson.encode_max_depth",
-    "cjson.encode_number_precision", "cjson.encode_sparse_array", "cjson.new", "string.dump", "struct", "struct.pack",
-    "struct.size", "struct.unpack",
+    "cjson.encode_number_precision", "cjson.encode_sparse_array", "cjson.new", "string.dump",
 }  # fmt: skip
 
 NAMES = """

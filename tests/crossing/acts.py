@@ -93,6 +93,10 @@ class Act:
 
 
 # Scripts that are called by their digests.
+LIBRARY = (
+    b"#!lua name=lib\nredis.register_function('write', function() return redis.call('SET', 'str', 'function') end)\n"
+    b"redis.register_function{function_name='read', callback=function() return 1 end, flags={'no-writes'}}"
+)
 WRITING, READING = b"return redis.call('SET','str','sha')", b"return redis.call('GET','str')"
 
 BY_HAND: Final[dict[str, list[str]]] = {
@@ -109,6 +113,9 @@ BY_HAND: Final[dict[str, list[str]]] = {
     "EVALSHA_RO": [f"{sha1(READING).hexdigest()} 0"],
     "EXEC": [""],
     "FAILOVER": [""],
+    "FCALL": ["write 0"],
+    "FCALL_RO": ["read 0"],
+    "FUNCTION|DELETE": ["lib"],
     "LATENCY|GRAPH": ["fork"],
     "PFDEBUG": ["ENCODING p", "TODENSE p"],
     "REPLICAOF": ["NO ONE"],
@@ -131,6 +138,7 @@ OPENINGS: Final[dict[str, tuple[Request, ...]]] = {
     "EVALSHA": ((b"SCRIPT", b"LOAD", WRITING),),
     "EVALSHA_RO": ((b"SCRIPT", b"LOAD", READING),),
     "EXEC": ((b"MULTI",), (b"SET", b"~opened", b"1")),
+    **dict.fromkeys(("FCALL", "FCALL_RO", "FUNCTION|DELETE"), ((b"FUNCTION", b"LOAD", b"REPLACE", LIBRARY),)),
 }
 
 # Rows that are taken in this state only.
@@ -171,6 +179,7 @@ NEVER_TAKEN: Final = {
     "MODULE|LOAD": "there are no modules", "MODULE|LOADEX": "there are no modules",
     "MODULE|UNLOAD": "there are no modules",
     "OBJECT|FREQ": "needs an LFU policy, which no server here has",
+    "FUNCTION|KILL": "no function runs when a request does",
     "SCRIPT|KILL": "no script runs when a request does",
 }  # fmt: skip
 """Rows of which no request is taken here, with the reason; the request that is sent all the same is refused."""

@@ -11,7 +11,7 @@ import contextlib
 import select
 import subprocess
 
-from differential.values import CLIENTS, LOADED_SCRIPT, WORDS, ClientId, Dump, Duration, Payload, Token
+from differential.values import CLIENTS, LOADED_LIBRARY, LOADED_SCRIPT, WORDS, ClientId, Dump, Duration, Payload, Token
 from support.replies import Incomplete, Node, frame_end, parse
 from support.servers import Server
 from support.wire import RECEIVE_SIZE, REPLY_TIMEOUT_S, encode
@@ -36,6 +36,8 @@ SET_UP = [
     [b"CONFIG", b"SET", b"stream-node-max-entries", b"100", b"stream-node-max-bytes", b"4096"],
     [b"CONFIG", b"SET", b"stream-idmp-duration", b"100", b"stream-idmp-maxsize", b"100"],
     [b"CONFIG", b"SET", b"notify-keyspace-events", b"KEAmnoc"],
+    [b"FUNCTION", b"FLUSH"],
+    [b"FUNCTION", b"LOAD", LOADED_LIBRARY],
     [b"SCRIPT", b"LOAD", LOADED_SCRIPT],  # otherwise few sequences would run a script by its digest
 ]
 

@@ -14,6 +14,9 @@ from hashlib import sha1
 
 from xxhash import xxh3_64_intdigest
 
+from headrace.persistence.rdb.payload import library_record
+from headrace.persistence.rdb.values import VERSION
+
 # The connections of a sequence; `b` begins with HELLO 3.
 CLIENTS = ("a", "b", "c")
 
@@ -114,6 +117,36 @@ ODD_SCRIPTS: list[Token] = [
     b"return redis.call('NOSUCH')", b"return redis.call('XADD')", b"return {1, nil, 2.9, false, {ok='x'}, {err='E y'}}",
 ]  # fmt: skip
 
+LIBRARY = "#!lua name=%s\nredis.register_function{function_name='%s', flags={%s}, callback=function(keys, args) %s end}"
+
+
+def _library(body: str, flags: str = "", name: str = "lib", function: str = "one") -> Token:
+    return (LIBRARY % (name, function, flags, body)).encode()
+
+
+# All libraries have one function and, where they are accepted, one name: the order of several is random in Redis.
+LOADED_LIBRARY = _library("return {keys, args}", "'no-writes'")
+LIBRARIES: list[Token] = [
+    LOADED_LIBRARY,
+    _library("return redis.call('XADD', keys[1] or 's', '12-1', 'by', args[1] or 'function')"),
+    _library("return {redis.pcall('INCR', keys[1] or 'str'), redis.pcall('XLEN', keys[2] or 'num')}", "'allow-oom'"),
+    _library("redis.setresp(3) return redis.call('XRANGE', keys[1] or 's', '-', '+')", "'no-writes', 'allow-stale'"),
+    _library("redis.call('SELECT', 1) return redis.call('DEL', keys[1] or 's')", function="two"),
+    _library("return redis.call('SET', keys[1] or 'str', 'x')", "'no-writes'"),
+]
+ODD_LIBRARIES: list[Token] = [
+    b"x", b"#!lua", b"#!lua name=lib\n", b"#!lua name=lib\nerror", b"#!lua name=lib\nx()", b"#!js name=lib\nx", b"",
+    b"#!lua name=a-b\nx", _library("return 1", name="other"), _library("return 1", "'nosuch'"),
+    _library("return 1", function="no such"), b"#!lua name=lib x=y\n",
+]  # fmt: skip
+UNCHECKED = VERSION.to_bytes(2, "little") + bytes(8)
+
+
+def _payload(code: Token) -> Token:
+    assert isinstance(code, bytes)
+    return library_record(code, compress=False) + UNCHECKED
+
+
 BY_NAME: Pools = {
     "client-id": ([ClientId(client) for client in CLIENTS], [b"0", b"-1", b"x", INT64_MAX]),
     "clientname": ([b"ann", b"bob"], WORDS),
@@ -127,6 +160,8 @@ BY_NAME: Pools = {
     "entries-added": (COUNTS, ODD_INTEGERS),
     "entriesread": (COUNTS, ODD_INTEGERS),
     "field": ([b"f", b"g"], WORDS),
+    "function": ([b"one", b"one", b"ONE", b"two"], WORDS),
+    "function-code": (LIBRARIES, ODD_LIBRARIES),
     "group": ([b"g", b"g", b"h"], [b"nog", b"", b"\xff"]),
     "id": (ENTRY_IDS, ODD_IDS),
     "idmp-duration": ([b"100", b"86400"], [b"0", b"86401", b"-1", b"x"]),
@@ -141,6 +176,8 @@ BY_NAME: Pools = {
     "index2": ([b"0", b"1", b"2"], [b"16", b"x"]),
     "last-id": ([b"20-1", b"12-1", b"9-9", *ENTRY_IDS], ODD_IDS),
     "lastid": (ENTRY_IDS, ODD_IDS),
+    "library-name": ([b"lib"], WORDS),
+    "library-name-pattern": ([b"lib", b"L*", b"*"], PATTERNS),
     "lowerbound": ([b"-10", b"0", b"7", b"0.5"], ODD_INTEGERS),
     "max-deleted-id": (ENTRY_IDS, ODD_IDS),
     "milliseconds": (FAR_MS, REFUSED_MS),
@@ -242,6 +279,12 @@ BY_GROUP: dict[str, Pools] = {
 
 # Values of a single command, before those of BY_NAME.
 BY_COMMAND: dict[str, Pools] = {
+    "FUNCTION|RESTORE": {
+        "serialized-value": (
+            [UNCHECKED, *map(_payload, LIBRARIES)],
+            [*map(_payload, ODD_LIBRARIES), Dump(b"s"), *WORDS],
+        )
+    },
     "XREAD": {"id": ([b"$", b"$", b"+", b"0", *ENTRY_IDS[:4]], ODD_IDS)},
     "XREADGROUP": {"id": ([*[b">"] * 5, b"0", b"3-1"], ODD_IDS)},
 }

@@ -67,7 +67,7 @@ table.concat table.foreach table.foreachi table.getn table.insert table.maxn tab
 math.abs math.ceil math.floor math.fmod math.frexp math.ldexp math.max math.modf math.pow math.random math.sqrt
 coroutine.create coroutine.resume coroutine.running coroutine.status coroutine.wrap coroutine.yield
 bit.band bit.bor bit.bnot bit.bswap bit.lshift bit.rol bit.tobit bit.tohex cjson.encode cjson.decode
-cmsgpack.pack cmsgpack.unpack cmsgpack.unpack_one cmsgpack.unpack_limit
+cmsgpack.pack cmsgpack.unpack cmsgpack.unpack_one cmsgpack.unpack_limit struct.pack struct.unpack struct.size
 redis.call redis.pcall redis.error_reply redis.status_reply redis.sha1hex redis.setresp redis.set_repl redis.log
 redis.acl_check_cmd redis.breakpoint redis.replicate_commands os.clock
 """

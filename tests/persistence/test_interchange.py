@@ -61,10 +61,16 @@ SELECT 0
 """
 
 
+LIBRARY = "#!lua name=lib\nredis.register_function('one', function(keys) return redis.call('TYPE', keys[1]) end)"
+
+
 def fill(server: Server) -> None:
     with server.connect() as wire:
         for line in SCENARIO.strip().splitlines():
             wire.call(*line.split())
+        wire.call("FUNCTION", "LOAD", LIBRARY)
+        wire.call("FUNCTION", "LOAD", LIBRARY.replace("lib", "old").replace("one", "two"))
+        wire.call("FUNCTION", "DELETE", "old")
 
 
 def fill_pending(server: Server, count: int) -> None:
@@ -94,9 +100,10 @@ def rewrite(server: Server) -> None:
 
 
 def state(server: Server) -> State:
-    """Everything that can be asked of every key and does not depend on when it is asked."""
-    found = {}
+    """Everything that can be asked of every key and does not depend on when it is asked, and the functions."""
+    found: State = {}
     with server.connect() as wire:
+        found[0, b"functions"] = [wire.call("FUNCTION", "LIST", "WITHCODE"), wire.call("FCALL", "one", 1, "plain")]
         for db in (0, 3):
             wire.call("SELECT", db)
             for key in sorted(wire.ask("KEYS", "*")):
@@ -165,7 +172,7 @@ def test_append_only_folder_says_the_same_to_both(
             wire.call("XAUTOCLAIM", "s", "g", "erin", 0, 0)
     assert server.stop() == 0
     ours, theirs = (without(each, CONSUMER_TIMES) for each in both_read(folders, *options))
-    assert len(ours) == 10
+    assert len(ours) == 11
     assert ours == theirs
 
 

@@ -67,7 +67,7 @@ def attack(server: Server, script: str, *arguments: str | bytes) -> bytes:
 FIXED_IN_REDIS = {
     "CVE-2015-8080, CVE-2018-11219, CVE-2020-14147, sizes of struct": (
         "return struct.pack('i2147483648', 1)",
-        b"-ERR user_script:1: Script attempted to access nonexistent global variable 'struct'",
+        b"-ERR user_script:1: integral size overflow",
     ),
     "CVE-2018-11218, depth of MessagePack": (
         "return cmsgpack.unpack(string.rep(string.char(0x91), 1e6))",
