@@ -192,9 +192,7 @@ class Search:
     def _add_members(self, value: SortedSetValue, start: int, stop: int, found: list[Found], limit: int) -> None:
         """Add the members between two ranks that are in the shape, until there are as many as `limit`, unless 0."""
         for begin in range(start, stop, BATCH_COUNT):
-            for member in value.members(begin, min(begin + BATCH_COUNT, stop)):
-                score = value.score(member)
-                assert score is not None
+            for member, score in value.scored(begin, min(begin + BATCH_COUNT, stop)):
                 longitude, latitude = place_of(score)
                 size = self.shape.distance_within(longitude, latitude)
                 if size is not None:

@@ -196,8 +196,8 @@ def _places(value: ListValue, element: bytes, search: _Search) -> list[int]:
     seen = 0
     nodes = value.nodes()
     for node in nodes if from_left else nodes[::-1]:
-        elements = node.elements
-        if element in elements:
+        if element in node.elements:
+            elements = node.elements.all()
             for each in elements if from_left else elements[::-1]:
                 if seen >= left:
                     return found
@@ -210,7 +210,7 @@ def _places(value: ListValue, element: bytes, search: _Search) -> list[int]:
                             return found
                 seen += 1
         else:
-            seen += len(elements)
+            seen += len(node.elements)
         if seen >= left:
             return found
     return found

@@ -67,10 +67,16 @@ def zrandmember(context: Context, argv: list[bytes]) -> Reply:
         if not has_scores:
             return repeated_picks(members, -count)
         if -count <= PICKS_PER_PIECE:
-            return with_scores(context, value, random.choices(members, k=-count))
+            return with_scores(context, random.choices(value.scored(0, size), k=-count))
         return _repeated_pairs(context, list(value.items()), -count)
     members = value.members(0, size) if count >= size else [value.at(index) for index in distinct_indexes(size, count)]
-    return with_scores(context, value, members) if has_scores else members
+    return with_scores(context, [(member, _score(value, member)) for member in members]) if has_scores else members
+
+
+def _score(value: SortedSetValue, member: bytes) -> float:
+    score = value.score(member)
+    assert score is not None
+    return score
 
 
 def _repeated_pairs(context: Context, pairs: list[tuple[bytes, float]], count: int) -> Reply:

@@ -31,11 +31,7 @@ def _pop(
     size = len(value)
     count = min(count, size)
     start, stop = (size - count, size) if from_end else (0, count)
-    popped: list[tuple[bytes, float]] = []
-    for member in value.members(start, stop, reverse=from_end):
-        score = value.score(member)
-        assert score is not None
-        popped.append((member, score))
+    popped = value.scored(start, stop, reverse=from_end)
     value.remove_range(start, stop)
     context.db.settle(key, value, ZPOPMAX if from_end else ZPOPMIN)
     return popped

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from ...store.companions.score_order import place_of, score_bytes
 from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
 from ...store.errors import GenericError
 from ..core.numbers import parse_float
+
+try:
+    from ...store.companions.places import place_of, score_bytes
+except ImportError:  # there was no C compiler at installation
+    from ...store.companions.places_plain import place_of, score_bytes
 
 NOT_A_RANGE: Final = b"min or max is not a float"
 NOT_A_LEX_RANGE: Final = b"min or max not valid string range item"

@@ -73,8 +73,9 @@ class RangeRequest:
         if self.with_scores and self.by is By.LEX:
             raise GenericError(b"syntax error, WITHSCORES not supported in combination with BYLEX")
 
-    def members(self, context: Context, argv: list[bytes], key: bytes) -> tuple[SortedSetValue | None, list[bytes]]:
-        """The sorted set at `key`, and the members of the range. Raises GenericError, WrongType."""
+    def find(self, context: Context, argv: list[bytes], key: bytes) -> tuple[SortedSetValue | None, int, int]:
+        """The sorted set at `key`, and the ranks from and before which its range is. Raises GenericError,
+        WrongType."""
         first, second = argv[self.at], argv[self.at + 1]
         db, now_ms = context.db, context.now_ms
         if self.by is By.INDEX:
@@ -94,10 +95,8 @@ class RangeRequest:
             )
             value = db.read_companion(key, SortedSetValue, now_ms)
             ranks = (0, 0) if value is None else lex_ranks(value, low_member, high_member)
-        if value is None:
-            return None, []
         start, stop = self._limited(*ranks)
-        return value, value.members(start, stop, reverse=self.reverse)
+        return value, start, stop
 
     def _limited(self, start: int, stop: int) -> tuple[int, int]:
         """The ranks after LIMIT."""
@@ -112,18 +111,24 @@ class RangeRequest:
         return first, (stop if self.count < 0 else min(stop, first + self.count))
 
 
-def with_scores(context: Context, value: SortedSetValue, members: list[bytes]) -> Reply:
+def with_scores(context: Context, pairs: list[tuple[bytes, float]]) -> Reply:
     """Members with their scores: pairs in RESP3, in one array in RESP2."""
-    pairs = zip(members, value.scores(members), strict=True)
     if context.client.protocol == 3:
-        return [[member, score] for member, score in pairs]
-    return [word for pair in pairs for word in pair]
+        return [list(pair) for pair in pairs]
+    words: list[bytes | float] = []
+    for pair in pairs:
+        words += pair
+    return words
 
 
 def _range(context: Context, argv: list[bytes], request: RangeRequest) -> Reply:
     """Returns the range. Raises GenericError, WrongType."""
-    value, members = request.members(context, argv, argv[1])
-    return with_scores(context, value, members) if request.with_scores and value is not None else members
+    value, start, stop = request.find(context, argv, argv[1])
+    if value is None:
+        return []
+    if request.with_scores:
+        return with_scores(context, value.scored(start, stop, reverse=request.reverse))
+    return value.members(start, stop, reverse=request.reverse)
 
 
 @command(
@@ -345,20 +350,18 @@ def zrangestore(context: Context, argv: list[bytes]) -> Reply:
     Returns the number of members. Raises GenericError, WrongType. Source: Redis 6.2.
     """
     request = RangeRequest(argv, 3, None, None, takes_scores=False)
-    value, members = request.members(context, argv, argv[2])
+    value, start, stop = request.find(context, argv, argv[2])
     key, db = argv[1], context.db
-    if value is None or not members:
+    if value is None or start >= stop:
         if db.delete(key, DEL):
             context.log_words(argv)
         return 0
     result = SortedSetValue(context.limits)
-    for member in members:
-        score = value.score(member)
-        assert score is not None
+    for member, score in value.scored(start, stop, reverse=request.reverse):
         result.put(member, score)
     db.overwrite(key, result, ZRANGESTORE, context.now_ms)
     context.log_words(argv)
-    return len(members)
+    return stop - start
 
 
 @command(

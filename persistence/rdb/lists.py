@@ -31,7 +31,7 @@ def encode_list(value: ListValue, *, compress: bool) -> Iterator[bytes]:
     nodes = value.nodes()
     yield encode_length(len(nodes))
     for node in nodes:
-        elements = node.elements
+        elements = node.elements.all()
         data = elements[0] if node.is_plain else pack([encode_texts(elements)], len(elements))
         kind = encode_length(_PLAIN if node.is_plain else _PACKED)
         yield kind + encode_string(data, compress=compress)

@@ -47,8 +47,8 @@ def encode_sorted_set(value: SortedSetValue, *, compress: bool) -> Iterator[byte
     # From the highest score on, as in Redis, which adds each at the front then.
     for stop in range(size, 0, -_MEMBERS_AT_ONCE):
         pieces: list[bytes] = []
-        for member in value.members(max(stop - _MEMBERS_AT_ONCE, 0), stop, reverse=True):
-            pieces.append(encode_string(member, compress=compress) + struct.pack("<d", value.score(member)))
+        for member, score in value.scored(max(stop - _MEMBERS_AT_ONCE, 0), stop, reverse=True):
+            pieces.append(encode_string(member, compress=compress) + struct.pack("<d", score))
         yield b"".join(pieces)
 
 

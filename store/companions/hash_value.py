@@ -6,12 +6,11 @@ A field is due when its expiry time is over. It stays until it is removed; comma
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
-from sys import getsizeof
 from typing import ClassVar, Final
 
 from ..limits import Limits
 from .companion import NEVER_DUE_MS, Companion
+from .field_times import FieldTimes
 from .members import Members
 
 LISTPACK: Final = b"listpack"
@@ -20,17 +19,13 @@ LISTPACK_EX: Final = b"listpackex"
 HASHTABLE: Final = b"hashtable"
 
 # Bytes of the object and its attributes.
-HASH_SIZE: Final = 120
-# Bytes of an expiry time, in the table of times and in the heap.
-DUE_SIZE: Final = 96
-# Changed and dropped times stay in the heap until they are this many more than the others.
-STALE_SLACK: Final = 64
+HASH_SIZE: Final = 112
 
 
 class HashValue(Companion):
     """A hash. `limits` decide when it is no longer small. Times are Unix ms."""
 
-    __slots__ = ("_due", "_encoding", "_heap", "_members")
+    __slots__ = ("_encoding", "_members", "_times")
 
     type_name: ClassVar[bytes] = b"hash"
     type_number: ClassVar[int] = 4
@@ -39,9 +34,8 @@ class HashValue(Companion):
         super().__init__(limits)
         self._encoding = LISTPACK
         self._members = Members()
-        # Expiry times of the fields that have one, and a heap of (time, field), also of times that no longer hold.
-        self._due: dict[bytes, int] = {}
-        self._heap: list[tuple[int, bytes]] = []
+        # None until a field gets an expiry time.
+        self._times: FieldTimes | None = None
 
     def __len__(self) -> int:
         return len(self._members)
@@ -55,7 +49,7 @@ class HashValue(Companion):
 
     @property
     def memory_size(self) -> int:
-        times_size = getsizeof(self._due) + DUE_SIZE * len(self._due) if self._due else 0
+        times_size = 0 if self._times is None else self._times.memory_size
         return HASH_SIZE + times_size + self._members.memory_size
 
     # -- reading ---------------------------------------------------------------------------------
@@ -71,10 +65,10 @@ class HashValue(Companion):
 
     def live_items(self, now_ms: int) -> Iterable[tuple[bytes, bytes]]:
         """Like `items`, without the fields that are due."""
-        if self.first_due_ms >= now_ms:
+        times = self._times
+        if times is None or self.first_due_ms >= now_ms:
             return self._members.items()
-        due = self._due
-        return [each for each in self._members.items() if due.get(each[0], NEVER_DUE_MS) >= now_ms]
+        return [each for each in self._members.items() if times.get(each[0]) >= now_ms]
 
     def live_fields(self, now_ms: int) -> list[bytes]:
         """The fields that are not due."""
@@ -82,10 +76,10 @@ class HashValue(Companion):
 
     def live(self, fields: list[bytes], now_ms: int) -> list[bytes]:
         """Those of the fields that are not due."""
-        if self.first_due_ms >= now_ms:
+        times = self._times
+        if times is None or self.first_due_ms >= now_ms:
             return fields
-        due = self._due
-        return [field for field in fields if due.get(field, NEVER_DUE_MS) >= now_ms]
+        return [field for field in fields if times.get(field) >= now_ms]
 
     def at(self, index: int) -> bytes:
         """The field at an index, in an order that lasts until a field comes or goes."""
@@ -99,25 +93,24 @@ class HashValue(Companion):
 
     def due_ms(self, field: bytes) -> int | None:
         """The expiry time of a field; None if it has none."""
-        return self._due.get(field)
+        due_ms = NEVER_DUE_MS if self._times is None else self._times.get(field)
+        return None if due_ms == NEVER_DUE_MS else due_ms
 
     def is_due(self, field: bytes, now_ms: int) -> bool:
         """Whether the expiry time of a field is over."""
-        return self.first_due_ms < now_ms and self._due.get(field, NEVER_DUE_MS) < now_ms
+        return self.first_due_ms < now_ms and self._times is not None and self._times.get(field) < now_ms
 
     def expire_at(self, field: bytes, due_ms: int, *, stays: bool = False) -> None:
         """Set the expiry time of an existing field. With `stays` it is in its place already: a file has it there."""
-        self._due[field] = due_ms
-        heappush(self._heap, (due_ms, field))
-        if len(self._heap) > 2 * len(self._due) + STALE_SLACK:
-            self._heap = [(time_ms, each) for each, time_ms in self._due.items()]
-            heapify(self._heap)
+        times = self._times
+        if times is None:
+            times = self._times = FieldTimes()
+        times.put(field, due_ms)
         self.first_due_ms = min(self.first_due_ms, due_ms)
         if self._encoding == LISTPACK:
             self._encoding = LISTPACK_EX
         if self._encoding == LISTPACK_EX and not stays:
-            due = self._due
-            self._members.place(field, lambda other: due.get(other, NEVER_DUE_MS) >= due_ms)
+            self._members.place(field, lambda other: times.get(other) >= due_ms)
 
     def persist(self, field: bytes) -> bool:
         """Remove the expiry time of a field. Returns whether it had one."""
@@ -128,20 +121,20 @@ class HashValue(Companion):
         return True
 
     def _drop_time(self, field: bytes) -> bool:
-        if self._due.pop(field, None) is None:
+        times = self._times
+        if times is None or not times.drop(field):
             return False
-        if not self._due:
-            self._heap.clear()
+        if not len(times):
+            self._times = None
             self.first_due_ms = NEVER_DUE_MS
         return True
 
     def first_due(self, now_ms: int) -> bytes | None:
         """The field that is due first; None if none is. Sets `first_due_ms` to the present one."""
-        heap = self._heap
-        while heap and self._due.get(heap[0][1]) != heap[0][0]:
-            heappop(heap)
-        self.first_due_ms = heap[0][0] if heap else NEVER_DUE_MS
-        return heap[0][1] if heap and heap[0][0] < now_ms else None
+        if self._times is None:
+            return None
+        self.first_due_ms, field = self._times.first()
+        return field if self.first_due_ms < now_ms else None
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -163,14 +156,14 @@ class HashValue(Companion):
             size_max = limits.hash_value_max
             if len(field) > size_max or len(value) > size_max or len(self._members) > limits.hash_entries_max:
                 self._encoding = HASHTABLE
-        if self._due and not keeps_time and not is_new:
+        if self._times is not None and not keeps_time and not is_new:
             self.persist(field)
         return is_new
 
     def pop(self, field: bytes) -> bytes | None:
         """Remove a field. Returns its value; None if there is no such field."""
         value = self._members.pop(field)
-        if self._due and value is not None:
+        if self._times is not None and value is not None:
             self._drop_time(field)
         return value
 
@@ -189,17 +182,17 @@ class HashValue(Companion):
         twin = HashValue(self.limits)
         twin._encoding = self._encoding
         twin._members = self._members.copy()
-        twin._due = self._due.copy()
-        twin._heap = self._heap.copy()
+        twin._times = None if self._times is None else self._times.copy()
         twin.first_due_ms = self.first_due_ms
         return twin
 
     def heaps(self) -> list[object]:
-        return [*self._members.heaps(), self._due, self._heap]
+        return [*self._members.heaps(), *([] if self._times is None else self._times.heaps())]
 
     def check(self) -> None:
         self._members.check()
-        assert all(field in self._members for field in self._due)
-        assert {(time_ms, field) for field, time_ms in self._due.items()} <= set(self._heap)
-        assert self.first_due_ms <= min(self._due.values(), default=NEVER_DUE_MS)
-        assert bool(self._due) == (self.first_due_ms < NEVER_DUE_MS)
+        assert (self._times is None) == (self.first_due_ms == NEVER_DUE_MS)
+        if self._times is not None:
+            self._times.check()
+            assert all(field in self._members for field in self._times.fields())
+            assert self.first_due_ms <= self._times.first()[0]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from ..limits import Limits
-from ..object_sizes import text_size
 from . import quicklist
 from .companion import Companion
 from .quicklist import Node
 
-# Bytes of a node without its elements, and of an element in a node.
+try:
+    from .packed_texts import entries_size, packed_size
+except ImportError:  # there was no C compiler at installation
+    from .packed_texts_plain import entries_size, packed_size
+
+# Bytes of the object and its attributes, and of a node without its elements.
+LIST_SIZE: Final = 160
 NODE_SIZE: Final = 150
-SLOT_SIZE: Final = 8
 
 
 class ListValue(Companion):
@@ -27,7 +30,7 @@ class ListValue(Companion):
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
-        self._nodes: deque[Node] = deque()
+        self._nodes: list[Node] = []
         self._count = 0
         self._text_size = 0
         # Whether Redis keeps the list as one listpack. Then there is one node at most.
@@ -42,7 +45,7 @@ class ListValue(Companion):
     def __iter__(self) -> Iterator[bytes]:
         """The elements from left to right. They must not change meanwhile."""
         for node in self._nodes:
-            yield from node.elements
+            yield from node.elements.all()
 
     def nodes(self) -> list[Node]:
         """The nodes as Redis would have them."""
@@ -56,7 +59,7 @@ class ListValue(Companion):
     @property
     def memory_size(self) -> int:
         """Bytes of the list."""
-        return self._text_size + self._count * SLOT_SIZE + len(self._nodes) * NODE_SIZE
+        return LIST_SIZE + self._text_size + len(self._nodes) * NODE_SIZE
 
     # -- encodings -------------------------------------------------------------------------------
 
@@ -108,11 +111,11 @@ class ListValue(Companion):
 
     def _note_new(self, elements: list[bytes]) -> None:
         self._count += len(elements)
-        self._text_size += sum(map(text_size, elements))
+        self._text_size += packed_size(elements)
 
     def _note_removed(self, elements: list[bytes]) -> None:
         self._count -= len(elements)
-        self._text_size -= sum(map(text_size, elements))
+        self._text_size -= packed_size(elements)
 
     def push_left(self, elements: list[bytes]) -> None:
         """Add elements before the first one, one after the other."""
@@ -135,9 +138,7 @@ class ListValue(Companion):
         if self._is_packed:
             if not nodes:
                 nodes.append(Node([]))
-            node = nodes[0]
-            node.elements += elements
-            node.size += sum(map(quicklist.entry_size, elements))
+            nodes[0].extend(elements)
         else:
             for element in elements:
                 quicklist.push_right(nodes, fill, element)
@@ -160,13 +161,11 @@ class ListValue(Companion):
         while len(removed) < count:
             node = nodes[at]
             end = min(index + count - len(removed), len(node.elements))
-            taken = node.elements[index:end]
-            removed += taken
-            if len(taken) == len(node.elements):
+            if end - index == len(node.elements):
+                removed += node.elements.all()
                 del nodes[at]
             else:
-                del node.elements[index:end]
-                node.size -= sum(map(quicklist.entry_size, taken))
+                removed += node.remove(index, end)
                 at += 1
             index = 0
         self._note_removed(removed)
@@ -190,7 +189,7 @@ class ListValue(Companion):
     def at(self, place: int) -> bytes:
         """The element at this place, which is there."""
         at, index = self._find(place)
-        return self._nodes[at].elements[index]
+        return self._nodes[at].elements.at(index)
 
     def between(self, start: int, count: int) -> list[bytes]:
         """So many elements from a place on. All are there."""
@@ -199,25 +198,26 @@ class ListValue(Companion):
         found: list[bytes] = []
         at, index = self._find(start)
         while len(found) < count:
-            found += self._nodes[at].elements[index : index + count - len(found)]
+            elements = self._nodes[at].elements
+            found += elements.between(index, min(index + count - len(found), len(elements)))
             at, index = at + 1, 0
         return found
 
     def replace(self, place: int, element: bytes) -> None:
         """Replace the element at this place, which is there."""
         at, index = self._find(place)
-        old = self._nodes[at].elements[index]
+        old = self._nodes[at].elements.at(index)
         if self._is_packed:
             self._nodes[at].replace(index, element)
         else:
             quicklist.replace(self._nodes, self._fill, at, index, element)
-        self._text_size += text_size(element) - text_size(old)
+        self._text_size += packed_size([element]) - packed_size([old])
 
     def insert(self, pivot: bytes, element: bytes, after: bool) -> bool:
         """Add an element next to the first one that equals `pivot`. Returns whether there is one."""
         for at, node in enumerate(self._nodes):
-            if pivot in node.elements:
-                index = node.elements.index(pivot)
+            index = node.elements.find(pivot)
+            if index >= 0:
                 if self._is_packed:
                     node.insert(index + 1 if after else index, element)
                 else:
@@ -229,31 +229,23 @@ class ListValue(Companion):
     def remove_equal(self, element: bytes, count: int, from_left: bool) -> int:
         """Remove up to so many elements equal to this one. Returns how many were removed."""
         left = count
-        kept: deque[Node] = deque()
-        nodes = self._nodes
-        order = list(nodes) if from_left else list(nodes)[::-1]
-        for node in order:
+        kept: list[Node] = []
+        for node in self._nodes if from_left else self._nodes[::-1]:
             if left and element in node.elements:
-                elements = node.elements if from_left else node.elements[::-1]
                 rest: list[bytes] = []
-                for each in elements:
+                for each in node.elements.all() if from_left else node.elements.all()[::-1]:
                     if left and each == element:
                         left -= 1
                     else:
                         rest.append(each)
-                node.size -= quicklist.entry_size(element) * (len(elements) - len(rest))
-                node.elements = rest if from_left else rest[::-1]
                 if not rest:
                     continue
-            if from_left:
-                kept.append(node)
-            else:
-                kept.appendleft(node)
+                node.fill(rest if from_left else rest[::-1])
+            kept.append(node)
         removed = count - left
         if removed:
-            self._nodes = kept
-            self._count -= removed
-            self._text_size -= removed * text_size(element)
+            self._nodes = kept if from_left else kept[::-1]
+            self._note_removed([element] * removed)
         return removed
 
     # -- as a whole ------------------------------------------------------------------------------
@@ -268,15 +260,15 @@ class ListValue(Companion):
         return twin
 
     def heaps(self) -> list[Any]:
-        """The elements of a list of many nodes."""
-        return [node.elements for node in self._nodes] if len(self._nodes) > 1 else []
+        """The nodes, if there are many."""
+        return [self._nodes] if len(self._nodes) > 1 else []
 
     def check(self) -> None:
         """Assert that the parts agree. Raises AssertionError."""
         assert self._count == sum(len(node.elements) for node in self._nodes)
-        assert self._text_size == sum(map(text_size, self))
+        assert self._text_size == packed_size(list(self))
         assert not self._is_packed or len(self._nodes) <= 1
         for node in self._nodes:
-            assert node.elements
+            assert len(node.elements)
             if not node.is_plain:
-                assert node.size == quicklist.EMPTY_SIZE + sum(map(quicklist.entry_size, node.elements))
+                assert node.size == quicklist.EMPTY_SIZE + entries_size(node.elements.all())

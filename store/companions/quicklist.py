@@ -5,10 +5,12 @@ A packed node has some elements, whose bytes in a listpack are counted; a plain 
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
-from .integers import as_integer
+try:
+    from .packed_texts import PackedTexts, entries_size, entry_size
+except ImportError:  # there was no C compiler at installation
+    from .packed_texts_plain import PackedTexts, entries_size, entry_size  # type: ignore[assignment]
 
 # Bytes of a listpack without entries.
 EMPTY_SIZE: Final = 7
@@ -18,24 +20,6 @@ OVERHEAD: Final = 8
 SAFE_SIZE: Final = 8192
 # Bytes of a node by `list-max-listpack-size` -1, -2 and so on.
 SIZES: Final = (4096, 8192, 16384, 32768, 65536)
-
-
-def entry_size(element: bytes) -> int:
-    """Bytes of an element in a listpack."""
-    length = len(element)
-    number = as_integer(element)
-    if number is not None:
-        if 0 <= number <= 127:
-            return 2
-        if -4096 <= number <= 4095:
-            return 3
-        if -(1 << 15) <= number < 1 << 15:
-            return 4
-        if -(1 << 23) <= number < 1 << 23:
-            return 5
-        return 6 if -(1 << 31) <= number < 1 << 31 else 10
-    size = length + (1 if length < 64 else 2 if length < 4096 else 5)
-    return size + (1 if size <= 127 else 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5)
 
 
 def exceeds(fill: int, size: int, count: int) -> bool:
@@ -56,10 +40,17 @@ class Node:
     __slots__ = ("elements", "is_plain", "size")
 
     def __init__(self, elements: list[bytes], is_plain: bool = False) -> None:
-        self.elements = elements
+        self.elements = PackedTexts()
+        self.elements.extend(elements)
         self.is_plain = is_plain
         # Bytes of the listpack; of a plain node, of its element.
-        self.size = len(elements[0]) if is_plain else EMPTY_SIZE + sum(map(entry_size, elements))
+        self.size = len(elements[0]) if is_plain else EMPTY_SIZE + entries_size(elements)
+
+    def fill(self, elements: list[bytes]) -> None:
+        """Have these elements instead of those of before."""
+        self.elements = PackedTexts()
+        self.elements.extend(elements)
+        self.size = EMPTY_SIZE + entries_size(elements)
 
     def copy(self) -> Node:
         """Another node with the same elements."""
@@ -78,23 +69,26 @@ class Node:
         self.elements.insert(index, element)
         self.size += entry_size(element)
 
-    def remove(self, index: int) -> bytes:
-        """Remove the element at this index, and return it."""
-        element = self.elements.pop(index)
-        self.size -= entry_size(element)
-        return element
+    def extend(self, elements: list[bytes]) -> None:
+        """Add elements after the last one."""
+        self.elements.extend(elements)
+        self.size += entries_size(elements)
+
+    def remove(self, start: int, stop: int) -> list[bytes]:
+        """Remove the elements from one index on, before another one, and return them."""
+        removed = self.elements.between(start, stop)
+        self.elements.remove(start, stop)
+        self.size -= entries_size(removed)
+        return removed
 
     def replace(self, index: int, element: bytes) -> None:
         """Replace the element at this index."""
-        self.size += entry_size(element) - entry_size(self.elements[index])
-        self.elements[index] = element
+        self.size += entry_size(element) - entry_size(self.elements.at(index))
+        self.elements.put(index, element)
 
     def split(self, index: int) -> Node:
         """Keep the elements before this index, and return a node with the others."""
-        other = Node(self.elements[index:])
-        del self.elements[index:]
-        self.size -= other.size - EMPTY_SIZE
-        return other
+        return Node(self.remove(index, len(self.elements)))
 
 
 def _may_merge(fill: int, first: Node, second: Node) -> bool:
@@ -104,18 +98,17 @@ def _may_merge(fill: int, first: Node, second: Node) -> bool:
     return not exceeds(fill, first.size + second.size - EMPTY_SIZE, count)
 
 
-def _merge(nodes: deque[Node], at: int, fill: int) -> bool:
+def _merge(nodes: list[Node], at: int, fill: int) -> bool:
     """Merge the node at this index and the next one if both are there and Redis allows it."""
     if at < 0 or at + 1 >= len(nodes) or not _may_merge(fill, nodes[at], nodes[at + 1]):
         return False
     first, second = nodes[at], nodes[at + 1]
-    first.elements += second.elements
-    first.size += second.size - EMPTY_SIZE
+    first.extend(second.elements.all())
     del nodes[at + 1]
     return True
 
 
-def merge_around(nodes: deque[Node], center: int, fill: int) -> None:
+def merge_around(nodes: list[Node], center: int, fill: int) -> None:
     """Merge the node at this index and its neighbours, as far as Redis does."""
     if _merge(nodes, center - 2, fill):
         center -= 1
@@ -130,25 +123,23 @@ def new_node(fill: int, element: bytes) -> Node:
     return Node([element], is_large(fill, element))
 
 
-def push_left(nodes: deque[Node], fill: int, element: bytes) -> None:
+def push_left(nodes: list[Node], fill: int, element: bytes) -> None:
     """Add an element before the first one."""
     if nodes and nodes[0].allows(fill, element):
         nodes[0].insert(0, element)
     else:
-        nodes.appendleft(new_node(fill, element))
+        nodes.insert(0, new_node(fill, element))
 
 
-def push_right(nodes: deque[Node], fill: int, element: bytes) -> None:
+def push_right(nodes: list[Node], fill: int, element: bytes) -> None:
     """Add an element after the last one."""
     if nodes and nodes[-1].allows(fill, element):
-        node = nodes[-1]
-        node.elements.append(element)
-        node.size += entry_size(element)
+        nodes[-1].extend([element])
     else:
         nodes.append(new_node(fill, element))
 
 
-def insert(nodes: deque[Node], fill: int, at: int, index: int, element: bytes, after: bool) -> None:
+def insert(nodes: list[Node], fill: int, at: int, index: int, element: bytes, after: bool) -> None:
     """Add an element before or after the one at `index` of the node at `at`."""
     node = nodes[at]
     place = index + 1 if after else index
@@ -177,7 +168,7 @@ def insert(nodes: deque[Node], fill: int, at: int, index: int, element: bytes, a
         merge_around(nodes, at if after else at + 1, fill)
 
 
-def replace(nodes: deque[Node], fill: int, at: int, index: int, element: bytes) -> None:
+def replace(nodes: list[Node], fill: int, at: int, index: int, element: bytes) -> None:
     """Replace the element at `index` of the node at `at`."""
     node = nodes[at]
     large = is_large(fill, element)
@@ -197,5 +188,5 @@ def replace(nodes: deque[Node], fill: int, at: int, index: int, element: bytes) 
     if len(node.elements) == 1:
         del nodes[at]
     else:
-        node.remove(index)
+        node.remove(index, index + 1)
         merge_around(nodes, at + 1, fill)

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from random import Random
 
 import pytest
 
-from headrace.store.companions.score_order import score_bytes
 from headrace.store.companions.sorted_set_value import SortedSetValue
 from headrace.store.limits import Limits
 
 SEED = 24
 SCORES = [-math.inf, -1e300, -2.5, -1.0, -5e-324, 0.0, 5e-324, 0.5, 1.0, 2.0, 1e17, 1.7e308, math.inf]
-
-
-def test_bytes_of_scores_are_in_the_order_of_the_scores() -> None:
-    assert all(score_bytes(low) < score_bytes(high) for low, high in pairwise(SCORES))
-    assert score_bytes(-0.0) == score_bytes(0.0)
 
 
 @pytest.mark.parametrize("universe", [10, 100, 3_000])
@@ -85,3 +78,15 @@ def test_a_copy_is_independent(count: int) -> None:
     assert (twin.score(b"0"), twin.score(b"1")) == (0, 1)
     twin.check()
     value.check()
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_only_a_listpack_forgets_the_sign_of_zero(is_small: bool) -> None:
+    value = SortedSetValue(Limits())
+    if not is_small:
+        value.become_skiplist()
+    value.put(b"a", -0.0)
+    value.put(b"b", 0.0)
+    signs = [math.copysign(1.0, score) for _, score in value.scored(0, 2)]
+    assert signs == [1.0 if is_small else -1.0, 1.0]
+    assert [score for _, score in value.items()] == [value.score(b"a"), value.score(b"b")]

@@ -1,0 +1,199 @@
+"""Few byte strings in their order: what lists, hashes, sets and sorted sets consist of while they are small.
+
+The specification of `packed_texts`, and its replacement where there is no C compiler.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from itertools import islice
+from sys import getsizeof
+
+from ..object_sizes import text_size
+from .integers import as_integer
+
+
+class PackedTexts:
+    """Texts by index. To find one takes a time that grows with their number."""
+
+    __slots__ = ("_size", "_texts")
+
+    def __init__(self) -> None:
+        self._texts: list[bytes] = []
+        # Bytes of the texts.
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __contains__(self, text: bytes) -> bool:
+        return text in self._texts
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the texts and of what holds them, without this object."""
+        return self._size + getsizeof(self._texts)
+
+    def _demand(self, start: int, stop: int) -> None:
+        if not 0 <= start <= stop <= len(self._texts):
+            raise IndexError(start)
+
+    def at(self, index: int) -> bytes:
+        """The text at an index. Raises IndexError."""
+        self._demand(index, index + 1)
+        return self._texts[index]
+
+    def all(self) -> list[bytes]:
+        """All texts."""
+        return self._texts.copy()
+
+    def between(self, start: int, stop: int) -> list[bytes]:
+        """The texts from one index on, before another one. Raises IndexError."""
+        self._demand(start, stop)
+        return self._texts[start:stop]
+
+    def find(self, text: bytes, skip: int = 0) -> int:
+        """The index of the first text that is `text` after its first `skip` bytes; -1 if there is none."""
+        for index, each in enumerate(self._texts):
+            if len(each) == len(text) + skip and each.endswith(text):
+                return index
+        return -1
+
+    def rank(self, text: bytes) -> int:
+        """The number of texts before this one; all are ascending."""
+        return bisect_left(self._texts, text)
+
+    def insert(self, index: int, text: bytes) -> None:
+        """Add a text before the one at an index. Raises IndexError."""
+        self._demand(index, index)
+        self._texts.insert(index, text)
+        self._size += text_size(text)
+
+    def add_sorted(self, text: bytes) -> None:
+        """Add a text to others, which are ascending."""
+        insort(self._texts, text)
+        self._size += text_size(text)
+
+    def extend(self, texts: list[bytes]) -> None:
+        """Add texts at the end."""
+        self._texts += texts
+        self._size += sum(map(text_size, texts))
+
+    def put(self, index: int, text: bytes) -> None:
+        """Replace the text at an index. Raises IndexError."""
+        self._demand(index, index + 1)
+        self._size += text_size(text) - text_size(self._texts[index])
+        self._texts[index] = text
+
+    def remove(self, start: int, stop: int) -> None:
+        """Remove the texts from one index on, before another one. Raises IndexError."""
+        self._size -= sum(map(text_size, self.between(start, stop)))
+        del self._texts[start:stop]
+
+    def copy(self) -> PackedTexts:
+        """Other texts that are alike."""
+        twin = PackedTexts()
+        twin._texts, twin._size = self._texts.copy(), self._size
+        return twin
+
+
+class PackedPairs:
+    """Names with texts, in the order of their arrival. No two names are alike."""
+
+    __slots__ = ("_pairs", "_size")
+
+    def __init__(self) -> None:
+        self._pairs: dict[bytes, bytes] = {}
+        # Bytes of the names and texts.
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __contains__(self, name: bytes) -> bool:
+        return name in self._pairs
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the names and texts and of what holds them, without this object."""
+        return self._size + getsizeof(self._pairs)
+
+    def get(self, name: bytes) -> bytes | None:
+        """The text of a name; None if there is no such name."""
+        return self._pairs.get(name)
+
+    def put(self, name: bytes, text: bytes) -> bool:
+        """Add a pair at the end, or change the text of a name. Returns whether it is new."""
+        old = self._pairs.get(name)
+        self._pairs[name] = text
+        self._size += text_size(text)
+        if old is None:
+            self._size += text_size(name)
+            return True
+        self._size -= text_size(old)
+        return False
+
+    def pop(self, name: bytes) -> bytes | None:
+        """Remove a pair. Returns its text; None if there is no such name."""
+        text = self._pairs.pop(name, None)
+        if text is not None:
+            self._size -= text_size(name) + text_size(text)
+        return text
+
+    def move(self, name: bytes, index: int) -> None:
+        """Move an existing pair, so that so many of the others are before it. Raises IndexError."""
+        text = self._pairs.pop(name, None)
+        if text is None or not 0 <= index <= len(self._pairs):
+            raise IndexError(index)
+        later = list(islice(self._pairs.items(), index, None))
+        for each, _ in later:
+            del self._pairs[each]
+        self._pairs[name] = text
+        self._pairs.update(later)
+
+    def names(self) -> list[bytes]:
+        """The names."""
+        return list(self._pairs)
+
+    def items(self) -> list[tuple[bytes, bytes]]:
+        """The pairs."""
+        return list(self._pairs.items())
+
+    def at(self, index: int) -> bytes:
+        """The name at an index. Raises IndexError."""
+        if not 0 <= index < len(self._pairs):
+            raise IndexError(index)
+        return next(islice(self._pairs, index, None))
+
+    def copy(self) -> PackedPairs:
+        """Other pairs that are alike."""
+        twin = PackedPairs()
+        twin._pairs, twin._size = self._pairs.copy(), self._size
+        return twin
+
+
+def entry_size(text: bytes) -> int:
+    """Bytes of a text in a listpack of Redis."""
+    number = as_integer(text)
+    if number is not None:
+        if 0 <= number <= 127:
+            return 2
+        if -4096 <= number <= 4095:
+            return 3
+        if -(1 << 15) <= number < 1 << 15:
+            return 4
+        if -(1 << 23) <= number < 1 << 23:
+            return 5
+        return 6 if -(1 << 31) <= number < 1 << 31 else 10
+    size = len(text) + (1 if len(text) < 64 else 2 if len(text) < 4096 else 5)
+    return size + (1 if size <= 127 else 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5)
+
+
+def entries_size(texts: list[bytes]) -> int:
+    """Bytes of these texts in a listpack of Redis."""
+    return sum(map(entry_size, texts))
+
+
+def packed_size(texts: list[bytes]) -> int:
+    """Bytes that these texts take in a block."""
+    return sum(map(text_size, texts))

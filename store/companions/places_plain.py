@@ -1,0 +1,48 @@
+"""The places of members in a sorted set.
+
+A place is one byte string: eight bytes that are ordered as the score is, then the member. So a comparison is one of
+byte strings. Both zeros are one score.
+
+The specification of `places`, and its replacement where there is no C compiler.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+SCORE_SIZE: Final = 8
+
+_DOUBLE: Final = Struct(">d")
+_BITS: Final = Struct(">Q")
+_SIGN: Final = 1 << 63
+_MASK: Final = (1 << 64) - 1
+
+
+def score_bytes(score: float) -> bytes:
+    """Eight bytes that are ordered as the score is."""
+    (bits,) = _BITS.unpack(_DOUBLE.pack(score + 0.0))
+    return _BITS.pack(bits ^ _MASK if bits & _SIGN else bits | _SIGN)
+
+
+def place_of(score: float, member: bytes) -> bytes:
+    """The place of a member."""
+    return score_bytes(score) + member
+
+
+def score_of(place: bytes) -> float:
+    """The score of a place. Raises ValueError."""
+    if len(place) < SCORE_SIZE:
+        raise ValueError(place)
+    (bits,) = _BITS.unpack(place[:SCORE_SIZE])
+    return float(_DOUBLE.unpack(_BITS.pack(bits ^ _SIGN if bits & _SIGN else bits ^ _MASK))[0])
+
+
+def members_of(places: list[bytes]) -> list[bytes]:
+    """The members of places. Raises ValueError."""
+    return [member for member, _ in scored_of(places)]
+
+
+def scored_of(places: list[bytes]) -> list[tuple[bytes, float]]:
+    """The members of places, with their scores. Raises ValueError."""
+    return [(place[SCORE_SIZE:], score_of(place)) for place in places]

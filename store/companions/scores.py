@@ -1,0 +1,258 @@
+"""The members of a sorted set with their scores: few in one block of memory, many in a table and in an order."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, Final
+
+from .members import Members
+from .score_order import ScoreOrder
+
+try:
+    from .packed_texts import PackedTexts
+    from .places import members_of, place_of, score_of, scored_of
+except ImportError:  # there was no C compiler at installation
+    from .packed_texts_plain import PackedTexts  # type: ignore[assignment]
+    from .places_plain import members_of, place_of, score_of, scored_of
+
+SCORE_SIZE: Final = 8
+# Bytes of the objects, and of a place of many without its member.
+FEW_SIZE: Final = 96
+MANY_SIZE: Final = 320
+PLACE_HEADER_SIZE: Final = 48
+
+_DOUBLE: Final = Struct(">d")
+_NEGATIVE_ZERO: Final = _DOUBLE.pack(-0.0)
+
+
+class Scores:
+    """Members by rank: ascending by score, then by their bytes."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        """Number of members."""
+        raise NotImplementedError
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the members and scores."""
+        raise NotImplementedError
+
+    def get(self, member: bytes) -> float | None:
+        """The score of a member; None if there is no such member."""
+        raise NotImplementedError
+
+    def put(self, member: bytes, score: float) -> bool:
+        """Add a member, or change its score. Returns whether it is new."""
+        raise NotImplementedError
+
+    def discard(self, member: bytes) -> bool:
+        """Remove a member. Returns whether it was there."""
+        raise NotImplementedError
+
+    def remove_range(self, start: int, stop: int) -> int:
+        """Remove the members from rank `start` on, before rank `stop`. Returns how many there were."""
+        raise NotImplementedError
+
+    def rank(self, place: bytes) -> int:
+        """The number of members before a place, whether it is there or not."""
+        raise NotImplementedError
+
+    def members(self, start: int, stop: int) -> list[bytes]:
+        """The members from rank `start` on, before rank `stop`."""
+        raise NotImplementedError
+
+    def scored(self, start: int, stop: int) -> list[tuple[bytes, float]]:
+        """Like `members`, with their scores."""
+        raise NotImplementedError
+
+    def at(self, index: int) -> bytes:
+        """The member at an index, in an order that lasts until a member comes or goes."""
+        raise NotImplementedError
+
+    def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
+        """See `Members.scan`; few members are in the order of their scores."""
+        raise NotImplementedError
+
+    def copy(self) -> Scores:
+        """Other members that are alike."""
+        raise NotImplementedError
+
+    def heaps(self) -> list[Any]:
+        """What `Garbage` frees a little at a time."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Assert that the parts agree. Raises AssertionError."""
+        raise NotImplementedError
+
+
+class FewScores(Scores):
+    """Places in one block. As in a listpack of Redis, there is no negative zero."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places = PackedTexts()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def memory_size(self) -> int:
+        return FEW_SIZE + self._places.memory_size
+
+    def get(self, member: bytes) -> float | None:
+        index = self._places.find(member, SCORE_SIZE)
+        return None if index < 0 else score_of(self._places.at(index))
+
+    def put(self, member: bytes, score: float) -> bool:
+        places, place = self._places, place_of(score, member)
+        index = places.find(member, SCORE_SIZE)
+        if index >= 0:
+            if places.at(index) == place:
+                return False
+            places.remove(index, index + 1)
+        places.add_sorted(place)
+        return index < 0
+
+    def discard(self, member: bytes) -> bool:
+        index = self._places.find(member, SCORE_SIZE)
+        if index < 0:
+            return False
+        self._places.remove(index, index + 1)
+        return True
+
+    def remove_range(self, start: int, stop: int) -> int:
+        self._places.remove(start, stop)
+        return stop - start
+
+    def rank(self, place: bytes) -> int:
+        return self._places.rank(place)
+
+    def members(self, start: int, stop: int) -> list[bytes]:
+        return members_of(self._places.between(start, stop))
+
+    def scored(self, start: int, stop: int) -> list[tuple[bytes, float]]:
+        return scored_of(self._places.between(start, stop))
+
+    def at(self, index: int) -> bytes:
+        return self._places.at(index)[SCORE_SIZE:]
+
+    def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
+        return self.members(0, len(self)), 0
+
+    def copy(self) -> FewScores:
+        twin = FewScores()
+        twin._places = self._places.copy()
+        return twin
+
+    def heaps(self) -> list[Any]:
+        return []
+
+    def check(self) -> None:
+        places = self._places.all()
+        assert places == sorted(places)
+        assert len(set(members_of(places))) == len(places)
+
+
+class ManyScores(Scores):
+    """The score of each member in a table, and their places in an order."""
+
+    __slots__ = ("_has_negative_zeros", "_members", "_names_size", "_order")
+
+    def __init__(self) -> None:
+        # The score of each member, as eight bytes.
+        self._members = Members()
+        self._order = ScoreOrder()
+        # Bytes of all members, which are in the places too.
+        self._names_size = 0
+        # Whether a score may be a negative zero, which its place does not tell.
+        self._has_negative_zeros = False
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def memory_size(self) -> int:
+        places_size = self._names_size + PLACE_HEADER_SIZE * len(self._members)
+        return MANY_SIZE + self._members.memory_size + self._order.memory_size + places_size
+
+    def get(self, member: bytes) -> float | None:
+        packed = self._members.get(member)
+        return None if packed is None else float(_DOUBLE.unpack(packed)[0])
+
+    def put(self, member: bytes, score: float) -> bool:
+        old = self._members.get(member)
+        packed = _DOUBLE.pack(score)
+        if packed == old:
+            return False
+        if packed == _NEGATIVE_ZERO:
+            self._has_negative_zeros = True
+        if old is not None:
+            self._order.remove(place_of(_DOUBLE.unpack(old)[0], member))
+        else:
+            self._names_size += len(member)
+        self._members.put(member, packed)
+        self._order.add(place_of(score, member))
+        return old is None
+
+    def discard(self, member: bytes) -> bool:
+        packed = self._members.pop(member)
+        if packed is None:
+            return False
+        self._order.remove(place_of(_DOUBLE.unpack(packed)[0], member))
+        self._names_size -= len(member)
+        return True
+
+    def remove_range(self, start: int, stop: int) -> int:
+        members = self.members(start, stop)
+        self._order.remove_range(start, stop)
+        for member in members:
+            self._members.pop(member)
+            self._names_size -= len(member)
+        return len(members)
+
+    def rank(self, place: bytes) -> int:
+        return self._order.rank(place)
+
+    def members(self, start: int, stop: int) -> list[bytes]:
+        return members_of(self._order.between(start, stop))
+
+    def scored(self, start: int, stop: int) -> list[tuple[bytes, float]]:
+        pairs = scored_of(self._order.between(start, stop))
+        if not self._has_negative_zeros:
+            return pairs
+        return [(member, score if score else self._zero(member)) for member, score in pairs]
+
+    def _zero(self, member: bytes) -> float:
+        """The score of a member that has one of both zeros."""
+        score = self.get(member)
+        assert score is not None
+        return score
+
+    def at(self, index: int) -> bytes:
+        return self._members.at(index)
+
+    def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
+        found, after = self._members.scan(cursor, count)
+        return (self.members(0, len(self)), 0) if len(found) == len(self) else (found, after)
+
+    def copy(self) -> ManyScores:
+        twin = ManyScores()
+        twin._members, twin._order = self._members.copy(), self._order.copy()
+        twin._names_size, twin._has_negative_zeros = self._names_size, self._has_negative_zeros
+        return twin
+
+    def heaps(self) -> list[Any]:
+        return [*self._members.heaps(), *self._order.heaps()]
+
+    def check(self) -> None:
+        self._members.check()
+        places = list(self._order)
+        assert places == sorted(places)
+        scores = {member: _DOUBLE.unpack(packed)[0] for member, packed in self._members.items()}
+        assert {place_of(score, member) for member, score in scores.items()} == set(places)
+        assert len(places) == len(scores)
+        assert self._names_size == sum(map(len, scores))

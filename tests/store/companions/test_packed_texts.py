@@ -1,0 +1,186 @@
+"""Texts in a block of memory, in both forms, compared with lists and dictionaries."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from headrace.store.companions import packed_texts_plain
+from headrace.store.companions.integers import as_integer
+
+try:
+    from headrace.store.companions import packed_texts
+except ImportError:  # there was no C compiler at installation
+    packed_texts = packed_texts_plain  # type: ignore[assignment]
+
+FORMS = [packed_texts, packed_texts_plain]
+SEED = 24
+LENGTHS = (0, 1, 5, 63, 254, 255, 256, 70_000)
+NUMBERS = [
+    number + step
+    for number in (
+        0,
+        127,
+        4095,
+        -4096,
+        1 << 15,
+        1 << 23,
+        1 << 31,
+        1 << 63,
+        -(1 << 15),
+        -(1 << 23),
+        -(1 << 31),
+        -(1 << 63),
+    )
+    for step in (-1, 0, 1)
+]
+TEXTS = [b"%d" % number for number in NUMBERS] + [
+    b"", b"-", b"-0", b"00", b"01", b"+1", b"1 ", b"1.0", b"99999999999999999999", b"184467440737095516160", b"x" * 63,
+    b"x" * 64, b"x" * 4095, b"x" * 4096, b"x" * 16_382, b"x" * 2_097_151,
+]  # fmt: skip
+
+
+def text_of(draw: Random) -> bytes:
+    return draw.choice([b"a", b"b", b"\0", b"%d" % draw.randrange(50)]) * draw.choice(LENGTHS)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_random_changes_are_those_of_a_list(form: Any) -> None:
+    draw = Random(SEED)
+    texts, model = form.PackedTexts(), list[bytes]()
+    for step in range(4_000):
+        size = len(model)
+        start = draw.randrange(size + 1)
+        stop = draw.randrange(start, size + 1)
+        text = text_of(draw)
+        match draw.randrange(7):
+            case 0 | 1:
+                texts.insert(start, text)
+                model.insert(start, text)
+            case 2 if size:
+                index = draw.randrange(size)
+                texts.put(index, text)
+                model[index] = text
+            case 3:
+                more = [text_of(draw) for _ in range(3)]
+                texts.extend(more)
+                model += more
+            case 4 if stop - start < 5 or size > 60:
+                texts.remove(start, stop)
+                del model[start:stop]
+            case 5:
+                twin = texts.copy()
+                texts.extend([text])
+                assert twin.all() == model
+                texts = twin
+            case _:
+                skipped = draw.choice([0, 1, 8])
+                places = [index for index, each in enumerate(model) if each[skipped:] == text and len(each) >= skipped]
+                assert texts.find(text, skipped) == (places[0] if places else -1)
+                assert (text in texts) is (text in model)
+        assert len(texts) == len(model)
+        assert (
+            texts.between(start if start < len(model) else 0, len(model)) == model[start if start < len(model) else 0 :]
+        )
+        if model:
+            index = draw.randrange(len(model))
+            assert texts.at(index) == model[index]
+        if not step % 100:
+            assert texts.all() == model
+            assert texts.memory_size >= sum(map(len, model))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_added_in_order_stays_ascending(form: Any) -> None:
+    draw = Random(SEED)
+    texts, model = form.PackedTexts(), list[bytes]()
+    for _ in range(300):
+        text = text_of(draw)
+        assert texts.rank(text) == sum(each < text for each in model)
+        texts.add_sorted(text)
+        model = sorted([*model, text])
+        assert texts.all() == model
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_random_changes_are_those_of_a_dictionary(form: Any) -> None:
+    draw = Random(SEED)
+    pairs, model = form.PackedPairs(), dict[bytes, bytes]()
+    for _ in range(6_000):
+        name, text = b"%d" % draw.randrange(60) * draw.choice([1, 1, 1, 200]), text_of(draw)
+        match draw.randrange(5):
+            case 0 | 1:
+                assert pairs.put(name, text) is (name not in model)
+                model[name] = text
+            case 2:
+                assert pairs.pop(name) == model.pop(name, None)
+            case 3 if name in model:
+                rest = [each for each in model.items() if each[0] != name]
+                index = draw.randrange(len(model))
+                pairs.move(name, index)
+                model = dict([*rest[:index], (name, model[name]), *rest[index:]])
+            case _:
+                twin = pairs.copy()
+                pairs.put(name, b"changed")
+                pairs = twin
+        assert pairs.get(name) == model.get(name)
+        assert (name in pairs) is (name in model)
+        assert len(pairs) == len(model)
+        assert pairs.items() == list(model.items())
+        assert pairs.names() == list(model)
+        if model:
+            index = draw.randrange(len(model))
+            assert pairs.at(index) == list(model)[index]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_place_that_is_not_there_is_an_index_error(form: Any) -> None:
+    texts, pairs = form.PackedTexts(), form.PackedPairs()
+    texts.extend([b"a", b"b"])
+    pairs.put(b"name", b"text")
+    for call in (
+        lambda: texts.at(2),
+        lambda: texts.at(-1),
+        lambda: texts.between(1, 3),
+        lambda: texts.between(2, 1),
+        lambda: texts.insert(3, b""),
+        lambda: texts.put(2, b""),
+        lambda: texts.remove(0, 3),
+        lambda: pairs.at(1),
+        lambda: pairs.at(-1),
+    ):
+        with pytest.raises(IndexError):
+            call()
+    with pytest.raises(IndexError):
+        pairs.move(b"other", 0)
+    assert texts.all() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_size_follows_what_is_held(form: Any) -> None:
+    texts = form.PackedTexts()
+    empty = texts.memory_size
+    texts.extend([b"x" * 10_000, b"short"])
+    assert 10_000 <= texts.memory_size - empty <= 10_300
+    texts.remove(0, 2)
+    assert texts.memory_size - empty < 100
+
+
+@pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
+def test_many_short_texts_take_little_more_than_their_bytes() -> None:
+    texts = packed_texts.PackedTexts()
+    texts.extend([b"%05d" % number for number in range(1000)])
+    assert texts.memory_size <= 1000 * 8
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sizes_in_a_listpack_follow_the_kind_of_text(form: Any) -> None:
+    sizes = {b"127": 2, b"128": 3, b"-4096": 3, b"4096": 4, b"32768": 5, b"8388608": 6, b"2147483648": 10, b"01": 4}
+    assert {text: form.entry_size(text) for text in sizes} == sizes
+    for text in TEXTS:
+        assert form.entry_size(text) == packed_texts_plain.entry_size(text), text[:30]
+        assert (form.entry_size(text) <= 10 and as_integer(text) is not None) or as_integer(text) is None
+    assert form.entries_size(TEXTS) == sum(map(packed_texts_plain.entry_size, TEXTS))
+    assert form.packed_size(TEXTS) >= sum(map(len, TEXTS))
