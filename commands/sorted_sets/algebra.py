@@ -166,7 +166,7 @@ def _difference(operands: Operands) -> Scores:
 def _read(context: Context, argv: list[bytes], name: bytes, combine: Combine, *, has_weights: bool = True) -> Reply:
     """Returns the result, ascending. Raises GenericError, WrongType."""
     operands = _operands(context, argv, 1, name, has_weights=has_weights)
-    pairs = sorted([(score + 0.0, member) for member, score in combine(operands).items()])
+    pairs = sorted([(score, member) for member, score in combine(operands).items()])
     if not operands.with_scores:
         return [member for _, member in pairs]
     if context.client.protocol == 3:
@@ -186,6 +186,7 @@ def _store(
             context.log_words(argv)
         return 0
     result = SortedSetValue(context.limits)
+    result.expect(len(scores), max(map(len, scores)))
     for member, score in scores.items():
         result.put(member, score)
     db.overwrite(key, result, event, context.now_ms)

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from headrace import is_compiled
 from headrace.store.image import StoreImage
 from support.inprocess import Caller, Rig
 
@@ -312,6 +313,7 @@ def test_an_evicted_key_makes_transactions_fail_and_is_invalidated() -> None:
     assert caller.call("EXEC") == b"*-1\r\n"
 
 
+@pytest.mark.skipif(is_compiled(), reason="methods of compiled classes stay as they are")
 def test_evictions_are_events_of_the_latency_monitor() -> None:
     rig, caller = rig_with("allkeys-lru", maxmemory_eviction_tenacity=100)
     fill(caller, "a")

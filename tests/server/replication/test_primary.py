@@ -531,13 +531,15 @@ async def test_no_other_snapshot_begins_while_one_is_made_for_replicas(
 ) -> None:
     async with primary(dir=str(tmp_path).encode(), save=b"") as running:
         client = await running.connect()
-        await call(client, "DEBUG", "POPULATE", 100_000)
+        await call(client, "DEBUG", "POPULATE", 1_000)
+        await call(client, "CONFIG", "SET", "rdb-key-save-delay", 1_000_000)
         fake = FakeReplica(await running.connect())
         await call(fake.peer, "REPLCONF", *[word for each in capabilities for word in ("capa", each)])
         fake.peer.send("PSYNC", "?", "-1")
         await until(lambda: running.server.snapshots.runner.job is not None)
         for command in ("BGSAVE", "SAVE"):
             assert await call(client, command) == b"-ERR Background save already in progress\r\n"
+        await call(client, "CONFIG", "SET", "rdb-key-save-delay", 0)
         await fake.read_snapshot()
 
 
@@ -545,7 +547,8 @@ async def test_no_other_snapshot_begins_while_one_is_made_for_replicas(
 async def test_a_snapshot_without_a_replica_is_abandoned(capabilities: tuple[str, ...], tmp_path: Path) -> None:
     async with primary(dir=str(tmp_path).encode(), save=b"", enable_debug_command=b"yes") as running:
         client = await running.connect()
-        await call(client, "DEBUG", "POPULATE", 100_000)
+        await call(client, "DEBUG", "POPULATE", 1_000)
+        await call(client, "CONFIG", "SET", "rdb-key-save-delay", 1_000_000)
         fake = FakeReplica(await running.connect())
         await call(fake.peer, "REPLCONF", *[word for each in capabilities for word in ("capa", each)])
         fake.peer.send("PSYNC", "?", "-1")
@@ -563,7 +566,8 @@ async def test_replicas_of_a_dropped_snapshot_are_closed_and_can_ask_again(
 ) -> None:
     async with primary(dir=str(tmp_path).encode(), save=b"", enable_debug_command=b"yes") as running:
         client = await running.connect()
-        await call(client, "DEBUG", "POPULATE", 100_000)
+        await call(client, "DEBUG", "POPULATE", 1_000)
+        await call(client, "CONFIG", "SET", "rdb-key-save-delay", 1_000_000)
         fake = FakeReplica(await running.connect())
         await call(fake.peer, "REPLCONF", *[word for each in capabilities for word in ("capa", each)])
         fake.peer.send("PSYNC", "?", "-1")
