@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from ...protocol.replies import NULL_ARRAY, Reply
 from ...protocol.scalars import double_text
+from ...store.companions.scores import CHANGED, NEW, SAME
 from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
 from ...store.errors import GenericError, syntax_error, wrong_number_of_arguments
 from ...store.events import ZADD, ZINCR, ZREM
@@ -16,7 +17,6 @@ from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 
 NOT_A_FLOAT: Final = b"value is not a valid float"
-NO_OPTIONS: Final = frozenset[bytes]()
 # Words of a ZADD of one member without options.
 PAIR_WORDS: Final = 4
 OPTIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
@@ -40,10 +40,6 @@ def score_of(token: bytes) -> float:
 
 def _parse(argv: list[bytes]) -> Addition:
     """The options and pairs of ZADD. Raises GenericError."""
-    if len(argv) == PAIR_WORDS:
-        score = parse_float(argv[2])
-        if score is not None:
-            return Addition(NO_OPTIONS, [(score, argv[3])])
     first = 2
     found: set[bytes] = set()
     while first < len(argv) and argv[first].upper() in OPTIONS:
@@ -89,12 +85,17 @@ def _add(context: Context, argv: list[bytes], addition: Addition) -> Reply:
     added = updated = 0
     result: float | None = None
     for score, member in pairs:
+        if not options:
+            change = value.put(member, score)
+            added += change == NEW
+            updated += change == CHANGED
+            continue
         old = value.score(member)
         if increments and old is not None and b"NX" not in options:
             score += old
             if score != score:
                 raise GenericError(b"resulting score is not a number (NaN)")
-        if options and not _may_set(options, old, score):
+        if not _may_set(options, old, score):
             continue
         result = score
         if old is None:
@@ -109,6 +110,23 @@ def _add(context: Context, argv: list[bytes], addition: Addition) -> Reply:
     if increments:
         return result
     return added + updated if b"CH" in options else added
+
+
+def _add_one(context: Context, argv: list[bytes], score: float, member: bytes) -> int:
+    """Adds one member without options, in less time than `_add`. Returns what ZADD replies. Raises WrongType."""
+    key, db = argv[1], context.db
+    value = db.find_companion(key, SortedSetValue, context.now_ms)
+    if value is None:
+        value = SortedSetValue(context.limits)
+        value.expect(1, len(member))
+        db.add(key, value)
+    else:
+        value.expect_more(1)
+    change = value.put(member, score)
+    if change != SAME:
+        db.settle(key, value, ZADD)
+        context.log_words(argv)
+    return 1 if change == NEW else 0
 
 
 @command(
@@ -167,6 +185,10 @@ def zadd(context: Context, argv: list[bytes]) -> Reply:
     Returns the number of new members, with CH of changed ones too. With INCR returns the new score, null if the options
     do not allow it. Raises GenericError, WrongType. Source: Redis 6.2.
     """
+    if len(argv) == PAIR_WORDS:
+        score = parse_float(argv[2])
+        if score is not None:
+            return _add_one(context, argv, score, argv[3])
     return _add(context, argv, _parse(argv))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...protocol.scalars import double_text
+from ...store.companions.scores import NEW
 from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
@@ -76,7 +77,7 @@ def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue
 def _put(value: SortedSetValue, member: bytes, score: float) -> None:
     if math.isnan(score):
         raise RdbError("Zset with NAN score detected")
-    if not value.put(member, score):
+    if value.put(member, score) != NEW:
         raise RdbError("Duplicate zset fields detected")
 
 

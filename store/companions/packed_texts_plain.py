@@ -69,10 +69,24 @@ class PackedTexts:
         self._texts.insert(index, text)
         self._size += text_size(text)
 
-    def add_sorted(self, text: bytes) -> None:
-        """Add a text to others, which are ascending."""
+    def ending(self, text: bytes, skip: int) -> bytes | None:
+        """The text that `find` finds; None if there is none."""
+        index = self.find(text, skip)
+        return None if index < 0 else self._texts[index]
+
+    def put_sorted(self, text: bytes, skip: int) -> int:
+        """Add a text to others, which are ascending, in the place of the one that is alike after its first `skip`
+        bytes. Returns 2 if there was none, 0 if it was the same text. Raises ValueError."""
+        if not 0 <= skip <= len(text):
+            raise ValueError(skip)
+        index = self.find(text[skip:], skip)
+        if index >= 0:
+            if self._texts[index] == text:
+                return 0
+            self.remove(index, index + 1)
         insort(self._texts, text)
         self._size += text_size(text)
+        return 2 if index < 0 else 1
 
     def extend(self, texts: list[bytes]) -> None:
         """Add texts at the end."""

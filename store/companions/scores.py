@@ -6,20 +6,25 @@ from struct import Struct
 from typing import Any, Final
 
 from .members import Members
-from .score_order import ScoreOrder
 
 try:
     from .packed_texts import PackedTexts
     from .places import members_of, place_of, score_of, scored_of
+    from .score_order import ScoreOrder
 except ImportError:  # there was no C compiler at installation
     from .packed_texts_plain import PackedTexts  # type: ignore[assignment]
     from .places_plain import members_of, place_of, score_of, scored_of
+    from .score_order_plain import ScoreOrder  # type: ignore[assignment]
 
 SCORE_SIZE: Final = 8
-# Bytes of the objects, and of a place of many without its member.
+# Bytes of the objects.
 FEW_SIZE: Final = 96
-MANY_SIZE: Final = 320
-PLACE_HEADER_SIZE: Final = 48
+MANY_SIZE: Final = 128
+
+# What happens to a member that is put: nothing, or it gets another score, or it is new. See `PackedTexts.put_sorted`.
+SAME: Final = 0
+CHANGED: Final = 1
+NEW: Final = 2
 
 _DOUBLE: Final = Struct(">d")
 _NEGATIVE_ZERO: Final = _DOUBLE.pack(-0.0)
@@ -43,8 +48,8 @@ class Scores:
         """The score of a member; None if there is no such member."""
         raise NotImplementedError
 
-    def put(self, member: bytes, score: float) -> bool:
-        """Add a member, or change its score. Returns whether it is new."""
+    def put(self, member: bytes, score: float) -> int:
+        """Add a member, or change its score. Returns `SAME`, `CHANGED` or `NEW`."""
         raise NotImplementedError
 
     def discard(self, member: bytes) -> bool:
@@ -104,18 +109,11 @@ class FewScores(Scores):
         return FEW_SIZE + self._places.memory_size
 
     def get(self, member: bytes) -> float | None:
-        index = self._places.find(member, SCORE_SIZE)
-        return None if index < 0 else score_of(self._places.at(index))
+        place = self._places.ending(member, SCORE_SIZE)
+        return None if place is None else score_of(place)
 
-    def put(self, member: bytes, score: float) -> bool:
-        places, place = self._places, place_of(score, member)
-        index = places.find(member, SCORE_SIZE)
-        if index >= 0:
-            if places.at(index) == place:
-                return False
-            places.remove(index, index + 1)
-        places.add_sorted(place)
-        return index < 0
+    def put(self, member: bytes, score: float) -> int:
+        return self._places.put_sorted(place_of(score, member), SCORE_SIZE)
 
     def discard(self, member: bytes) -> bool:
         index = self._places.find(member, SCORE_SIZE)
@@ -160,14 +158,12 @@ class FewScores(Scores):
 class ManyScores(Scores):
     """The score of each member in a table, and their places in an order."""
 
-    __slots__ = ("_has_negative_zeros", "_members", "_names_size", "_order")
+    __slots__ = ("_has_negative_zeros", "_members", "_order")
 
     def __init__(self) -> None:
         # The score of each member, as eight bytes.
         self._members = Members()
         self._order = ScoreOrder()
-        # Bytes of all members, which are in the places too.
-        self._names_size = 0
         # Whether a score may be a negative zero, which its place does not tell.
         self._has_negative_zeros = False
 
@@ -176,34 +172,30 @@ class ManyScores(Scores):
 
     @property
     def memory_size(self) -> int:
-        places_size = self._names_size + PLACE_HEADER_SIZE * len(self._members)
-        return MANY_SIZE + self._members.memory_size + self._order.memory_size + places_size
+        return MANY_SIZE + self._members.memory_size + self._order.memory_size
 
     def get(self, member: bytes) -> float | None:
         packed = self._members.get(member)
         return None if packed is None else float(_DOUBLE.unpack(packed)[0])
 
-    def put(self, member: bytes, score: float) -> bool:
-        old = self._members.get(member)
+    def put(self, member: bytes, score: float) -> int:
+        old = self.get(member)
+        if old is not None:
+            if old == score:
+                return SAME
+            self._order.remove(place_of(old, member))
         packed = _DOUBLE.pack(score)
-        if packed == old:
-            return False
         if packed == _NEGATIVE_ZERO:
             self._has_negative_zeros = True
-        if old is not None:
-            self._order.remove(place_of(_DOUBLE.unpack(old)[0], member))
-        else:
-            self._names_size += len(member)
         self._members.put(member, packed)
         self._order.add(place_of(score, member))
-        return old is None
+        return NEW if old is None else CHANGED
 
     def discard(self, member: bytes) -> bool:
         packed = self._members.pop(member)
         if packed is None:
             return False
         self._order.remove(place_of(_DOUBLE.unpack(packed)[0], member))
-        self._names_size -= len(member)
         return True
 
     def remove_range(self, start: int, stop: int) -> int:
@@ -211,7 +203,6 @@ class ManyScores(Scores):
         self._order.remove_range(start, stop)
         for member in members:
             self._members.pop(member)
-            self._names_size -= len(member)
         return len(members)
 
     def rank(self, place: bytes) -> int:
@@ -242,17 +233,16 @@ class ManyScores(Scores):
     def copy(self) -> ManyScores:
         twin = ManyScores()
         twin._members, twin._order = self._members.copy(), self._order.copy()
-        twin._names_size, twin._has_negative_zeros = self._names_size, self._has_negative_zeros
+        twin._has_negative_zeros = self._has_negative_zeros
         return twin
 
     def heaps(self) -> list[Any]:
-        return [*self._members.heaps(), *self._order.heaps()]
+        return [*self._members.heaps()]
 
     def check(self) -> None:
         self._members.check()
+        self._order.check()
         places = list(self._order)
-        assert places == sorted(places)
         scores = {member: _DOUBLE.unpack(packed)[0] for member, packed in self._members.items()}
         assert {place_of(score, member) for member, score in scores.items()} == set(places)
         assert len(places) == len(scores)
-        assert self._names_size == sum(map(len, scores))

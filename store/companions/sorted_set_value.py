@@ -104,8 +104,8 @@ class SortedSetValue(Companion):
         if count > self.limits.sorted_set_entries_max:
             self.become_skiplist()
 
-    def put(self, member: bytes, score: float) -> bool:
-        """Add a member, or change its score. Returns whether it is new."""
+    def put(self, member: bytes, score: float) -> int:
+        """Add a member, or change its score. Returns `SAME`, `CHANGED` or `NEW`. Both zeros are the same score."""
         if self._is_listpack:
             limits = self.limits
             if len(member) > limits.sorted_set_value_max or (

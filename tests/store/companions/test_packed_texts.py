@@ -93,15 +93,18 @@ def test_random_changes_are_those_of_a_list(form: Any) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_is_added_in_order_stays_ascending(form: Any) -> None:
+def test_what_is_put_in_order_stays_ascending(form: Any) -> None:
     draw = Random(SEED)
-    texts, model = form.PackedTexts(), list[bytes]()
-    for _ in range(300):
-        text = text_of(draw)
-        assert texts.rank(text) == sum(each < text for each in model)
-        texts.add_sorted(text)
-        model = sorted([*model, text])
-        assert texts.all() == model
+    texts, model = form.PackedTexts(), dict[bytes, bytes]()
+    for _ in range(600):
+        head, tail = draw.choice([b"a", b"b", b"c"]), text_of(draw)
+        assert texts.rank(head + tail) == sum(each < head + tail for each in sorted(h + t for t, h in model.items()))
+        assert texts.ending(tail, 1) == (model[tail] + tail if tail in model else None)
+        assert texts.put_sorted(head + tail, 1) == (2 if tail not in model else 0 if model[tail] == head else 1)
+        model[tail] = head
+        assert texts.all() == sorted(h + t for t, h in model.items())
+    with pytest.raises(ValueError, match="5"):
+        texts.put_sorted(b"abcd", 5)
 
 
 @pytest.mark.parametrize("form", FORMS)

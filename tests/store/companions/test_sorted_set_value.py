@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from headrace.store.companions.scores import CHANGED, NEW, SAME
 from headrace.store.companions.sorted_set_value import SortedSetValue
 from headrace.store.limits import Limits
 
@@ -23,7 +24,9 @@ def test_random_changes_are_those_of_a_model(universe: int) -> None:
         kind = draw.randrange(10)
         if kind < 6:
             score = draw.choice([draw.choice(SCORES), float(draw.randrange(5))])
-            assert value.put(member, score) is (member not in model)
+            assert value.put(member, score) == (
+                NEW if member not in model else SAME if model[member] == score else CHANGED
+            )
             model[member] = score
         elif kind < 9:
             assert value.discard(member) is (member in model)

@@ -1,0 +1,345 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Places of members, in the order of their scores, for installations with a C compiler: `score_order_plain` in C,
+without an object for each place.
+
+Both modules behave alike and are tested by the same tests; `scores` imports this one if it was built.
+
+Places are in *chunks*, blocks of up to `CHUNK_MAX` of them. A chunk is found by halving, as the first place of each is
+known; within a chunk places are read one after the other. For ranks, the places of every `GROUP_SIZE` chunks are
+counted together. So each takes a few hundred steps for ten million places.
+"""
+
+cimport cython
+from libc.string cimport memset
+
+include "text_block.pxi"
+
+cdef enum:
+    # Places of a chunk; one that has fewer than `CHUNK_MIN` is joined with a neighbour if both fit.
+    CHUNK_MAX = 192
+    CHUNK_MIN = 48
+    # Chunks that are counted together.
+    GROUP_SIZE = 64
+    # Bytes of the object.
+    ORDER_SIZE = 64
+
+
+cdef struct Spot:
+    # Where a place is or would be: its chunk, its item, and the number of places before it in the chunk.
+    u32 chunk
+    u32 index
+    u8 *item
+
+
+cdef int move_items(Block *to, Block *block, u8 *item, u32 count) except -1:
+    """Move so many items from one on, which are all that follow, to the end of another block."""
+    cdef size_t size = block.data + block.size - item
+    cdef u8 *each = item
+    cdef PyObject *text
+    cdef u32 long_count = 0
+    cdef u64 long_size = 0
+    cdef u32 left = count if block.long_count else 0
+    memcpy(open_gap(to, to.data + to.size, size), item, size)
+    while left:
+        if each[0] == LONG_SIZE:
+            text = object_of(each)
+            long_count += 1
+            long_size += block_size(PyBytes_GET_SIZE(<object>text) + TEXT_HEADER_SIZE)
+        each += item_size(each)
+        left -= 1
+    to.count += count
+    to.long_count += long_count
+    to.long_size += long_size
+    block.count -= count
+    block.long_count -= long_count
+    block.long_size -= long_size
+    close_gap(block, item, size)
+    return 0
+
+
+@cython.final
+@cython.no_gc
+cdef class ScoreOrder:
+    """See `score_order_plain.ScoreOrder`."""
+
+    cdef Block *chunks
+    cdef u32 chunks_count, chunks_room
+    # Places of `GROUP_SIZE` chunks each, and the size of this table.
+    cdef u32 *groups
+    cdef u32 groups_room
+    cdef u64 count
+    # Bytes of the chunks.
+    cdef u64 weight
+
+    def __dealloc__(self):
+        cdef u32 at
+        for at in range(self.chunks_count):
+            free_block(&self.chunks[at])
+        PyMem_Free(self.chunks)
+        PyMem_Free(self.groups)
+
+    def __len__(self):
+        return self.count
+
+    @property
+    def memory_size(self):
+        """See `score_order_plain`."""
+        return (
+            ORDER_SIZE + self.weight + block_size(self.chunks_room * sizeof(Block)) + block_size(self.groups_room * sizeof(u32))
+        )
+
+    # -- chunks ----------------------------------------------------------------------------------
+
+    cdef int reserve(self) except -1:
+        """Make room for another chunk."""
+        cdef size_t room
+        cdef Block *chunks
+        cdef u32 *groups
+        if self.chunks_count < self.chunks_room:
+            return 0
+        room = <size_t>self.chunks_room + (self.chunks_room >> 3) + 1
+        if room >> 31:
+            raise MemoryError
+        groups = <u32 *>PyMem_Realloc(self.groups, (room // GROUP_SIZE + 1) * sizeof(u32))
+        if groups == NULL:
+            raise MemoryError
+        self.groups, self.groups_room = groups, <u32>(room // GROUP_SIZE + 1)
+        chunks = <Block *>PyMem_Realloc(self.chunks, room * sizeof(Block))
+        if chunks == NULL:
+            raise MemoryError
+        self.chunks, self.chunks_room = chunks, <u32>room
+        return 0
+
+    cdef void count_groups(self) noexcept:
+        """Count the groups anew, after chunks have moved."""
+        cdef u32 at
+        if self.groups != NULL:
+            memset(self.groups, 0, self.groups_room * sizeof(u32))
+        for at in range(self.chunks_count):
+            self.groups[at // GROUP_SIZE] += self.chunks[at].count
+
+    cdef int open_chunk(self, u32 at) except -1:
+        """Make room for a chunk, which is empty, at an index."""
+        self.reserve()
+        memmove(self.chunks + at + 1, self.chunks + at, (self.chunks_count - at) * sizeof(Block))
+        memset(self.chunks + at, 0, sizeof(Block))
+        self.chunks_count += 1
+        return 0
+
+    cdef void drop_chunk(self, u32 at) noexcept:
+        """Take out a chunk that is empty."""
+        PyMem_Free(self.chunks[at].data)
+        self.chunks_count -= 1
+        memmove(self.chunks + at, self.chunks + at + 1, (self.chunks_count - at) * sizeof(Block))
+
+    cdef int split(self, u32 at) except -1:
+        """Give the second half of a full chunk a chunk of its own."""
+        cdef Block *old
+        self.open_chunk(at + 1)
+        old = &self.chunks[at]
+        self.weight -= block_weight(old)
+        try:
+            move_items(&self.chunks[at + 1], old, item_at(old, old.count >> 1), old.count - (old.count >> 1))
+        except MemoryError:
+            self.drop_chunk(at + 1)
+            raise
+        finally:
+            self.weight += block_weight(&self.chunks[at])
+        self.weight += block_weight(&self.chunks[at + 1])
+        self.count_groups()
+        return 0
+
+    cdef int join(self, u32 at) except -1:
+        """Join a chunk and the next one, if there is one and both fit in one."""
+        cdef Block *first = &self.chunks[at]
+        cdef Block *second
+        if at + 1 >= self.chunks_count or first.count + self.chunks[at + 1].count > CHUNK_MAX:
+            return 0
+        second = &self.chunks[at + 1]
+        self.weight -= block_weight(first) + block_weight(second)
+        try:
+            move_items(first, second, second.data, second.count)
+        finally:
+            self.weight += block_weight(first) + block_weight(second)
+        if not second.count:
+            self.drop_chunk(at + 1)
+        self.count_groups()
+        return 1
+
+    cdef void tidy(self, u32 at) noexcept:
+        """Drop a chunk that has become empty, or join one that has become small."""
+        if not self.chunks[at].count:
+            self.weight -= block_weight(&self.chunks[at])
+            self.drop_chunk(at)
+            self.count_groups()
+        elif self.chunks[at].count < CHUNK_MIN:
+            try:
+                if not self.join(at) and at:
+                    self.join(at - 1)
+            except MemoryError:
+                pass
+
+    # -- finding ---------------------------------------------------------------------------------
+
+    cdef Spot spot_of(self, bytes place) noexcept:
+        """Where a place is or would be. There is a chunk."""
+        cdef Needle needle
+        cdef Spot spot
+        cdef u32 low = 0, high = self.chunks_count, middle
+        cdef Block *chunk
+        set_needle(&needle, place)
+        # The last chunk whose first place is not above the place.
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if is_less(self.chunks[middle].data, &needle):
+                low = middle
+            else:
+                high = middle
+        if high < self.chunks_count and ends_with(self.chunks[high].data, &needle, 0):
+            low = high
+        chunk = &self.chunks[low]
+        spot.chunk, spot.index, spot.item = low, 0, chunk.data
+        while spot.index < chunk.count and is_less(spot.item, &needle):
+            spot.item += item_size(spot.item)
+            spot.index += 1
+        return spot
+
+    cdef u64 count_before(self, u32 chunk) noexcept:
+        """The number of places before a chunk."""
+        cdef u64 before = 0
+        cdef u32 at
+        for at in range(chunk // GROUP_SIZE):
+            before += self.groups[at]
+        for at in range(chunk // GROUP_SIZE * GROUP_SIZE, chunk):
+            before += self.chunks[at].count
+        return before
+
+    cdef Spot spot_at(self, u64 rank) noexcept:
+        """Where the place of a rank is, which is there."""
+        cdef Spot spot
+        cdef u32 group = 0
+        while rank >= self.groups[group]:
+            rank -= self.groups[group]
+            group += 1
+        spot.chunk = group * GROUP_SIZE
+        while rank >= self.chunks[spot.chunk].count:
+            rank -= self.chunks[spot.chunk].count
+            spot.chunk += 1
+        spot.index = <u32>rank
+        spot.item = item_at(&self.chunks[spot.chunk], spot.index)
+        return spot
+
+    def rank(self, bytes place not None):
+        """See `score_order_plain`."""
+        cdef Spot spot
+        if not self.count:
+            return 0
+        spot = self.spot_of(place)
+        return self.count_before(spot.chunk) + spot.index
+
+    def between(self, Py_ssize_t start, Py_ssize_t stop):
+        """See `score_order_plain`."""
+        cdef list places = []
+        cdef Spot spot
+        cdef Block *chunk
+        stop = min(stop, <Py_ssize_t>self.count)
+        if start < 0 or start >= stop:
+            return places
+        spot = self.spot_at(start)
+        while start < stop:
+            chunk = &self.chunks[spot.chunk]
+            while start < stop and spot.index < chunk.count:
+                places.append(text_of(spot.item))
+                spot.item += item_size(spot.item)
+                spot.index += 1
+                start += 1
+            spot.chunk += 1
+            spot.index = 0
+            spot.item = self.chunks[spot.chunk].data if spot.chunk < self.chunks_count else NULL
+        return places
+
+    def __iter__(self):
+        cdef u32 at = 0
+        while at < self.chunks_count:
+            yield from texts_between(&self.chunks[at], 0, self.chunks[at].count)
+            at += 1
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def add(self, bytes place not None):
+        """See `score_order_plain`."""
+        cdef Spot spot
+        cdef Block *chunk
+        if not self.chunks_count:
+            self.open_chunk(0)
+            self.count_groups()
+        elif self.chunks[self.spot_of(place).chunk].count == CHUNK_MAX:
+            self.split(self.spot_of(place).chunk)
+        spot = self.spot_of(place)
+        chunk = &self.chunks[spot.chunk]
+        self.weight -= block_weight(chunk)
+        try:
+            insert_item(chunk, spot.item, place)
+        finally:
+            self.weight += block_weight(chunk)
+        self.groups[spot.chunk // GROUP_SIZE] += 1
+        self.count += 1
+
+    def remove(self, bytes place not None):
+        """See `score_order_plain`."""
+        cdef Needle needle
+        cdef Spot spot
+        set_needle(&needle, place)
+        if self.count:
+            spot = self.spot_of(place)
+            if spot.index < self.chunks[spot.chunk].count and ends_with(spot.item, &needle, 0):
+                self.cut(&spot, 1)
+                return
+        raise ValueError(place)
+
+    cdef void cut(self, Spot *spot, u32 count) noexcept:
+        """Remove so many places of a chunk."""
+        cdef Block *chunk = &self.chunks[spot.chunk]
+        self.weight -= block_weight(chunk)
+        remove_items(chunk, spot.item, count)
+        self.weight += block_weight(chunk)
+        self.groups[spot.chunk // GROUP_SIZE] -= count
+        self.count -= count
+        self.tidy(spot.chunk)
+
+    def remove_range(self, Py_ssize_t start, Py_ssize_t stop):
+        """See `score_order_plain`."""
+        cdef Spot spot
+        cdef Py_ssize_t left = min(stop, <Py_ssize_t>self.count) - start
+        cdef u32 count
+        while start >= 0 and left > 0:
+            spot = self.spot_at(start)
+            count = <u32>min(left, <Py_ssize_t>(self.chunks[spot.chunk].count - spot.index))
+            self.cut(&spot, count)
+            left -= count
+
+    def copy(self):
+        """See `score_order_plain`."""
+        cdef ScoreOrder twin = ScoreOrder.__new__(ScoreOrder)
+        cdef u32 at
+        for at in range(self.chunks_count):
+            twin.open_chunk(at)
+            copy_block(&twin.chunks[at], &self.chunks[at])
+            twin.weight += block_weight(&twin.chunks[at])
+        twin.count = self.count
+        twin.count_groups()
+        return twin
+
+    def check(self):
+        """See `score_order_plain`."""
+        cdef u32 at
+        cdef u64 count = 0, weight = 0
+        places = list(self)
+        assert places == sorted(places)
+        for at in range(self.chunks_count):
+            assert 0 < self.chunks[at].count <= CHUNK_MAX
+            assert self.count_before(at) == count
+            count += self.chunks[at].count
+            weight += block_weight(&self.chunks[at])
+        assert count == self.count == <u64>len(places)
+        assert weight == self.weight

@@ -1,0 +1,96 @@
+"""Places in order, in both forms, compared with a sorted list."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from random import Random
+from typing import Any
+
+import pytest
+
+from headrace.store.companions import score_order_plain
+
+try:
+    from headrace.store.companions import score_order
+except ImportError:  # there was no C compiler at installation
+    score_order = score_order_plain  # type: ignore[assignment]
+
+FORMS = [score_order, score_order_plain]
+SEED = 24
+LENGTHS = (8, 8, 8, 9, 20, 254, 255, 300)
+
+
+def place_of(draw: Random, universe: int) -> bytes:
+    number = draw.randrange(universe)
+    return b"%08d" % number + b"m" * (LENGTHS[number % len(LENGTHS)] - 8)
+
+
+@pytest.mark.parametrize("universe", [10, 1_000, 50_000])
+@pytest.mark.parametrize("form", FORMS)
+def test_random_changes_are_those_of_a_sorted_list(form: Any, universe: int) -> None:
+    draw = Random(SEED)
+    order, model = form.ScoreOrder(), list[bytes]()
+    # More come than go at first, then more go.
+    for step in range(30_000):
+        place = place_of(draw, universe)
+        at = bisect_left(model, place)
+        is_there = model[at : at + 1] == [place]
+        assert order.rank(place) == at
+        if not is_there and draw.random() < (0.9 if step < 20_000 else 0.2):
+            order.add(place)
+            insort(model, place)
+        elif is_there:
+            order.remove(place)
+            del model[at]
+        if not step % 97 and model:
+            start = draw.randrange(len(model))
+            stop = min(start + draw.randrange(600), len(model))
+            assert order.between(start, stop) == model[start:stop]
+            if not step % 3:
+                order.remove_range(start, stop)
+                del model[start:stop]
+        if not step % 1_500:
+            order.check()
+            twin = order.copy()
+            order.add(b"~")
+            assert list(twin) == model
+            twin.check()
+            order = twin
+        assert len(order) == len(model)
+    assert list(order) == model
+    order.check()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_places_that_come_in_order_or_backwards_are_found(form: Any) -> None:
+    for numbers in (range(5_000), range(5_000, 0, -1)):
+        order = form.ScoreOrder()
+        for number in numbers:
+            order.add(b"%08d" % number)
+        order.check()
+        assert list(order) == [b"%08d" % number for number in sorted(numbers)]
+        assert [order.rank(b"%08d" % number) for number in sorted(numbers)] == list(range(5_000))
+        order.remove_range(0, 5_000)
+        assert len(order) == 0
+        assert order.between(0, 10) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_place_that_is_not_there_cannot_be_removed(form: Any) -> None:
+    order = form.ScoreOrder()
+    for places in ([], [b"a"], [b"a", b"c"]):
+        for place in places:
+            if place not in list(order):
+                order.add(place)
+        for missing in (b"", b"b", b"d"):
+            with pytest.raises(ValueError):  # noqa: PT011 the texts of the two forms differ
+                order.remove(missing)
+
+
+@pytest.mark.skipif(score_order is score_order_plain, reason="there was no C compiler at installation")
+def test_many_places_take_little_more_than_their_bytes() -> None:
+    draw = Random(SEED)
+    order = score_order.ScoreOrder()
+    for number in draw.sample(range(100_000), 50_000):
+        order.add(b"%08d" % number)
+    assert order.memory_size <= 50_000 * 14
