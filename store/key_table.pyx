@@ -28,6 +28,16 @@ from .text import EditedText, SumText
 
 include "splicing.pxi"
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define FETCH_SOON(address) __builtin_prefetch(address)
+    #else
+    #define FETCH_SOON(address) ((void)(address))
+    #endif
+    """
+    void FETCH_SOON(const void *address) noexcept
+
 ctypedef unsigned char u8
 ctypedef unsigned short u16
 ctypedef unsigned int u32
@@ -35,6 +45,8 @@ ctypedef unsigned long long u64
 ctypedef long long i64
 
 cdef enum:
+    # Requests whose keys are fetched at a time.
+    FETCHED_MAX = 64
     # As in `key_slots`.
     SLOT_BITS = 12
     SLOT_COUNT = 1 << SLOT_BITS
@@ -650,6 +662,39 @@ cdef class KeyTable:
                         return keys[index:] + keys[:index]
                     index -= self.slots[number].count
         raise IndexError(index)
+
+    def fetch_soon(self, list requests not None):
+        """See `key_table_plain`."""
+        cdef Slot *slots[FETCHED_MAX]
+        cdef Entry *entries[FETCHED_MAX]
+        cdef u32 codes[FETCHED_MAX]
+        cdef Py_ssize_t count = 0, index, found = 0
+        cdef u64 code
+        cdef u32 at
+        if self.slots == NULL:
+            return
+        for index in range(min(len(requests), <Py_ssize_t>FETCHED_MAX)):
+            request = requests[index]
+            if type(request) is not list or len(<list>request) < 2:
+                continue
+            key = (<list>request)[1]
+            if not PyBytes_CheckExact(key):
+                continue
+            code = <u64>PyObject_Hash(key)
+            slots[count] = self.slots[code & (SLOT_COUNT - 1)]
+            if slots[count] != NULL:
+                FETCH_SOON(slots[count])
+                codes[count] = <u32>(code >> SLOT_BITS)
+                count += 1
+        for index in range(count):
+            at = lower_bound(slots[index], codes[index])
+            if at < slots[index].count and codes_of(slots[index])[at] == codes[index]:
+                entries[found] = entries_of(slots[index])[at]
+                FETCH_SOON(entries[found])
+                found += 1
+        for index in range(found):
+            if entries[index].kind == OBJECT:
+                FETCH_SOON(object_of(entries[index]))
 
     # -- sizes -----------------------------------------------------------------------------------
 

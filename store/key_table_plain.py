@@ -71,6 +71,10 @@ class KeyTable:
         """Keys with their values."""
         return self._values.items()
 
+    def fetch_soon(self, requests: list[list[bytes]]) -> None:
+        """Have the processor fetch what the first keys of some requests need, all at once: later each of them would
+        wait for the memory several times. It changes nothing."""
+
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `KeySlots.scan`."""
         return self._slots.scan(cursor, count)

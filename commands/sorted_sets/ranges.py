@@ -10,9 +10,9 @@ from ...store.errors import GenericError
 from ..core.numbers import parse_float
 
 try:
-    from ...store.companions.places import place_of, score_bytes
+    from ...store.companions.places import bytes_after, place_of, score_bytes
 except ImportError:  # there was no C compiler at installation
-    from ...store.companions.places_plain import place_of, score_bytes
+    from ...store.companions.places_plain import bytes_after, place_of, score_bytes
 
 NOT_A_RANGE: Final = b"min or max is not a float"
 NOT_A_LEX_RANGE: Final = b"min or max not valid string range item"
@@ -70,14 +70,9 @@ def lex_bound(token: bytes) -> LexBound:
 
 def score_ranks(value: SortedSetValue, low: ScoreBound, high: ScoreBound) -> tuple[int, int]:
     """The ranks from and before which the scores are in a range."""
-    start = value.rank_of_place(_after(low.score) if low.is_exclusive else score_bytes(low.score))
-    stop = value.rank_of_place(score_bytes(high.score) if high.is_exclusive else _after(high.score))
+    start = value.rank_of_place(bytes_after(low.score) if low.is_exclusive else score_bytes(low.score))
+    stop = value.rank_of_place(score_bytes(high.score) if high.is_exclusive else bytes_after(high.score))
     return start, max(start, stop)
-
-
-def _after(score: float) -> bytes:
-    """The bytes that come after all places of a score."""
-    return (int.from_bytes(score_bytes(score), "big") + 1).to_bytes(8, "big")
 
 
 def _is_above(member: bytes, low: LexBound) -> bool:

@@ -24,6 +24,8 @@ class By(Enum):
 
 
 ALL: Final = -1
+# Words of a request for the members between two indexes, without options.
+INDEX_WORDS: Final = 4
 
 # As COMMAND DOCS prints it.
 LIMIT: Final = Argument(
@@ -121,6 +123,19 @@ def with_scores(context: Context, pairs: list[tuple[bytes, float]]) -> Reply:
     return words
 
 
+def _by_index(context: Context, argv: list[bytes], *, reverse: bool) -> Reply:
+    """The members between two indexes, in less time than `_range`. Raises GenericError, WrongType."""
+    start, stop = integer(argv[2]), integer(argv[3])
+    value = context.db.read_companion(argv[1], SortedSetValue, context.now_ms)
+    if value is None:
+        return []
+    size = len(value)
+    start, stop = index_ranks(size, start, stop)
+    if reverse:
+        start, stop = size - stop, size - start
+    return value.members(start, stop, reverse=reverse)
+
+
 def _range(context: Context, argv: list[bytes], request: RangeRequest) -> Reply:
     """Returns the range. Raises GenericError, WrongType."""
     value, start, stop = request.find(context, argv, argv[1])
@@ -176,6 +191,8 @@ def zrange(context: Context, argv: list[bytes]) -> Reply:
 
     Returns members, with WITHSCORES also their scores. Raises GenericError, WrongType. Source: Redis 6.2.
     """
+    if len(argv) == INDEX_WORDS:
+        return _by_index(context, argv, reverse=False)
     return _range(context, argv, RangeRequest(argv, 2, None, None))
 
 
@@ -202,6 +219,8 @@ def zrevrange(context: Context, argv: list[bytes]) -> Reply:
 
     Returns members, with WITHSCORES also their scores. Raises GenericError, WrongType. Source: Redis 2.8.
     """
+    if len(argv) == INDEX_WORDS:
+        return _by_index(context, argv, reverse=True)
     return _range(context, argv, RangeRequest(argv, 2, By.INDEX, True))
 
 

@@ -133,6 +133,8 @@ class Dispatcher:
         measured_count = len(out)
         measure_at = measured_count + UNMEASURED_COUNT
         uncounted = len(requests)
+        if uncounted > 1:
+            db.keys.fetch_soon(requests)
         iterator = iter(requests)
         began_ns = started_ns = read_clock()
         for argv in iterator:

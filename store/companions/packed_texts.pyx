@@ -88,12 +88,12 @@ cdef class PackedTexts:
 
     def all(self):
         """See `packed_texts_plain`."""
-        return texts_between(&self.block, 0, self.block.count)
+        return texts_between(&self.block, 0, self.block.count, 0)
 
-    def between(self, Py_ssize_t start, Py_ssize_t stop):
+    def between(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t skip=0):
         """See `packed_texts_plain`."""
         self.demand(start, stop)
-        return texts_between(&self.block, <u32>start, <u32>stop)
+        return texts_between(&self.block, <u32>start, <u32>stop, max(skip, 0))
 
     def find(self, bytes text not None, Py_ssize_t skip=0):
         """See `packed_texts_plain`."""

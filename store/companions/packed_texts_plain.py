@@ -47,10 +47,11 @@ class PackedTexts:
         """All texts."""
         return self._texts.copy()
 
-    def between(self, start: int, stop: int) -> list[bytes]:
-        """The texts from one index on, before another one. Raises IndexError."""
+    def between(self, start: int, stop: int, skip: int = 0) -> list[bytes]:
+        """The texts from one index on, before another one, without the first `skip` bytes of each. Raises
+        IndexError."""
         self._demand(start, stop)
-        return self._texts[start:stop]
+        return [text[skip:] for text in self._texts[start:stop]]
 
     def find(self, text: bytes, skip: int = 0) -> int:
         """The index of the first text that is `text` after its first `skip` bytes; -1 if there is none."""

@@ -16,12 +16,12 @@ cdef enum:
 cdef u64 SIGN = <u64>1 << 63
 
 
-cdef inline void write_score(u8 *at, double score) noexcept:
+cdef inline void write_score(u8 *at, double score, u64 step=0) noexcept:
     cdef u64 bits
     cdef int index
     score += 0.0
     memcpy(&bits, &score, SCORE_BYTES)
-    bits = ~bits if bits & SIGN else bits | SIGN
+    bits = (~bits if bits & SIGN else bits | SIGN) + step
     for index in range(SCORE_BYTES):
         at[index] = <u8>(bits >> (8 * (SCORE_BYTES - 1 - index)))
 
@@ -54,6 +54,13 @@ def score_bytes(double score):
     return place
 
 
+def bytes_after(double score):
+    """See `places_plain`."""
+    cdef bytes place = PyBytes_FromStringAndSize(NULL, SCORE_BYTES)
+    write_score(<u8 *>PyBytes_AS_STRING(place), score, 1)
+    return place
+
+
 def place_of(double score, bytes member not None):
     """See `places_plain`."""
     cdef bytes place = PyBytes_FromStringAndSize(NULL, SCORE_BYTES + PyBytes_GET_SIZE(member))
@@ -66,15 +73,6 @@ def score_of(bytes place):
     """See `places_plain`."""
     demand(place)
     return read_score(<const u8 *>PyBytes_AS_STRING(place))
-
-
-def members_of(list places not None):
-    """See `places_plain`."""
-    cdef list members = []
-    for place in places:
-        demand(place)
-        members.append(member_in(place))
-    return members
 
 
 def scored_of(list places not None):

@@ -25,6 +25,11 @@ def score_bytes(score: float) -> bytes:
     return _BITS.pack(bits ^ _MASK if bits & _SIGN else bits | _SIGN)
 
 
+def bytes_after(score: float) -> bytes:
+    """Eight bytes that come after all places of a score."""
+    return (int.from_bytes(score_bytes(score), "big") + 1).to_bytes(SCORE_SIZE, "big")
+
+
 def place_of(score: float, member: bytes) -> bytes:
     """The place of a member."""
     return score_bytes(score) + member
@@ -36,11 +41,6 @@ def score_of(place: bytes) -> float:
         raise ValueError(place)
     (bits,) = _BITS.unpack(place[:SCORE_SIZE])
     return float(_DOUBLE.unpack(_BITS.pack(bits ^ _SIGN if bits & _SIGN else bits ^ _MASK))[0])
-
-
-def members_of(places: list[bytes]) -> list[bytes]:
-    """The members of places. Raises ValueError."""
-    return [member for member, _ in scored_of(places)]
 
 
 def scored_of(places: list[bytes]) -> list[tuple[bytes, float]]:

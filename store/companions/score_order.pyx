@@ -237,7 +237,7 @@ cdef class ScoreOrder:
         spot = self.spot_of(place)
         return self.count_before(spot.chunk) + spot.index
 
-    def between(self, Py_ssize_t start, Py_ssize_t stop):
+    def between(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t skip=0):
         """See `score_order_plain`."""
         cdef list places = []
         cdef Spot spot
@@ -249,7 +249,7 @@ cdef class ScoreOrder:
         while start < stop:
             chunk = &self.chunks[spot.chunk]
             while start < stop and spot.index < chunk.count:
-                places.append(text_of(spot.item))
+                places.append(tail_of(spot.item, max(skip, 0)))
                 spot.item += item_size(spot.item)
                 spot.index += 1
                 start += 1
@@ -261,7 +261,7 @@ cdef class ScoreOrder:
     def __iter__(self):
         cdef u32 at = 0
         while at < self.chunks_count:
-            yield from texts_between(&self.chunks[at], 0, self.chunks[at].count)
+            yield from texts_between(&self.chunks[at], 0, self.chunks[at].count, 0)
             at += 1
 
     # -- changing --------------------------------------------------------------------------------

@@ -56,9 +56,9 @@ class ScoreOrder:
         """The number of places before this one, whether it is there or not."""
         return bisect_left(self._few, place) if self._many is None else int(self._many.bisect_left(place))
 
-    def between(self, start: int, stop: int) -> list[bytes]:
-        """The places from rank `start` on, before rank `stop`."""
-        return self._few[start:stop] if self._many is None else list(self._many[start:stop])
+    def between(self, start: int, stop: int, skip: int = 0) -> list[bytes]:
+        """The places from rank `start` on, before rank `stop`, without the first `skip` bytes of each."""
+        return [place[skip:] for place in (self._few if self._many is None else self._many)[start:stop]]
 
     def remove_range(self, start: int, stop: int) -> None:
         """Remove the places from rank `start` on, before rank `stop`."""

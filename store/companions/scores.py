@@ -9,11 +9,11 @@ from .members import Members
 
 try:
     from .packed_texts import PackedTexts
-    from .places import members_of, place_of, score_of, scored_of
+    from .places import place_of, score_of, scored_of
     from .score_order import ScoreOrder
 except ImportError:  # there was no C compiler at installation
     from .packed_texts_plain import PackedTexts  # type: ignore[assignment]
-    from .places_plain import members_of, place_of, score_of, scored_of
+    from .places_plain import place_of, score_of, scored_of
     from .score_order_plain import ScoreOrder  # type: ignore[assignment]
 
 SCORE_SIZE: Final = 8
@@ -130,7 +130,7 @@ class FewScores(Scores):
         return self._places.rank(place)
 
     def members(self, start: int, stop: int) -> list[bytes]:
-        return members_of(self._places.between(start, stop))
+        return self._places.between(start, stop, SCORE_SIZE)
 
     def scored(self, start: int, stop: int) -> list[tuple[bytes, float]]:
         return scored_of(self._places.between(start, stop))
@@ -152,7 +152,7 @@ class FewScores(Scores):
     def check(self) -> None:
         places = self._places.all()
         assert places == sorted(places)
-        assert len(set(members_of(places))) == len(places)
+        assert len({member for member, _ in scored_of(places)}) == len(places)
 
 
 class ManyScores(Scores):
@@ -209,7 +209,7 @@ class ManyScores(Scores):
         return self._order.rank(place)
 
     def members(self, start: int, stop: int) -> list[bytes]:
-        return members_of(self._order.between(start, stop))
+        return self._order.between(start, stop, SCORE_SIZE)
 
     def scored(self, start: int, stop: int) -> list[tuple[bytes, float]]:
         pairs = scored_of(self._order.between(start, stop))

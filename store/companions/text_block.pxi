@@ -70,6 +70,15 @@ cdef inline object text_of(const u8 *item):
     return PyBytes_FromStringAndSize(<const char *>item + 1, item[0])
 
 
+cdef inline object tail_of(const u8 *item, Py_ssize_t skip):
+    """Return the bytes of the text after the first `skip` ones."""
+    if not skip:
+        return text_of(item)
+    if item[0] == LONG_SIZE:
+        return (<object>object_of(item))[skip:]
+    return PyBytes_FromStringAndSize(<const char *>item + 1 + skip, max(item[0] - skip, 0))
+
+
 cdef inline bint ends_with(const u8 *item, const Needle *needle, Py_ssize_t skip) noexcept:
     """Whether the bytes after the first `skip` ones are the needle."""
     cdef PyObject *text
@@ -205,11 +214,11 @@ cdef void remove_items(Block *block, u8 *item, u32 count) noexcept:
     close_gap(block, item, end - item)
 
 
-cdef list texts_between(Block *block, u32 start, u32 stop):
+cdef list texts_between(Block *block, u32 start, u32 stop, Py_ssize_t skip):
     cdef list texts = []
     cdef u8 *item = item_at(block, start)
     while start < stop:
-        texts.append(text_of(item))
+        texts.append(tail_of(item, skip))
         item += item_size(item)
         start += 1
     return texts

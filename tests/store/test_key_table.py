@@ -235,3 +235,15 @@ def test_values_are_added_up_to_the_first_key_that_exists(form: Any) -> None:
     assert [table.due_ms(key) for key in table] == [one_by_one.due_ms(key) for key in table]
     assert (table.size, table.first_due_ms) == (one_by_one.size, one_by_one.first_due_ms)
     table.check()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_fetched_soon_changes_nothing(form: Any) -> None:
+    model = Model(form)
+    model.table.fetch_soon([[b"GET", b"key"]])
+    for number in range(3_000):
+        model.put(b"%d" % number, Stream(Limits()) if number % 7 else b"text", False)
+    requests: list[Any] = [[b"GET", b"%d" % number] for number in range(2_900, 3_100)]
+    for some in ([], [[b"PING"]], [(b"GET", b"1")], [[b"GET", None]], requests, requests * 2):
+        model.table.fetch_soon(some)
+    model.check()

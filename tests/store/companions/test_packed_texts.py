@@ -87,6 +87,7 @@ def test_random_changes_are_those_of_a_list(form: Any) -> None:
         if model:
             index = draw.randrange(len(model))
             assert texts.at(index) == model[index]
+            assert texts.between(index, len(model), 2) == [each[2:] for each in model[index:]]
         if not step % 100:
             assert texts.all() == model
             assert texts.memory_size >= sum(map(len, model))

@@ -46,6 +46,7 @@ def test_random_changes_are_those_of_a_sorted_list(form: Any, universe: int) -> 
             start = draw.randrange(len(model))
             stop = min(start + draw.randrange(600), len(model))
             assert order.between(start, stop) == model[start:stop]
+            assert order.between(start, stop, 8) == [each[8:] for each in model[start:stop]]
             if not step % 3:
                 order.remove_range(start, stop)
                 del model[start:stop]
