@@ -21,6 +21,7 @@ EXEMPT = {
     "commands/core/member_scan.py": "an option that has the name of a command",
     "commands/execution/context.py": "the record of an expired key is DEL",
     "commands/permissions/user.py": "whether the user's rules allow MONITOR",
+    "server/eviction/cycle.py": "the record of an evicted key is DEL or UNLINK",
     "server/sockets/metrics_endpoint.py": "GET of HTTP",
 }
 PLACES = ("server", *(f"commands/{room}" for room in ("clients", "core", "execution", "observing", "permissions")))

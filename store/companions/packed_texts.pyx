@@ -2,7 +2,7 @@
 """Few byte strings in one block of memory, for installations with a C compiler: `packed_texts_plain` in C, without an
 object for each string.
 
-Both modules behave alike and are tested by the same tests; those who use them import this one if it was built. To find
+Both modules behave alike and are tested by the same tests; each caller imports this one if it was built. To find
 a text takes a time that grows with the number of texts, as in the listpack of Redis.
 """
 

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """The places of members in a sorted set, for installations with a C compiler: `places_plain` in C.
 
-Both modules behave alike and are tested by the same tests; those who use them import this one if it was built.
+Both modules behave alike and are tested by the same tests; each caller imports this one if it was built.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
