@@ -18,8 +18,10 @@ from . import long_double
 from .int64 import INT64_MAX, INT64_MIN, UINT64_MAX
 
 try:
+    from .decimals import parse_decimal
     from .integers import parse_integer
 except ImportError:  # there was no C compiler at installation
+    from .decimals_plain import parse_decimal
     from .integers_plain import parse_integer
 
 __all__ = [
@@ -126,7 +128,6 @@ def parse_memory(token: bytes) -> int | None:
     return min(int(found[1] or b"0") * _UNIT_SIZE[(found[2] or b"").lower()], UINT64_MAX)
 
 
-_DECIMAL: Final = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 _HEXADECIMAL: Final = re.compile(rb"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?", re.IGNORECASE)
 _INFINITY: Final = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
 _SIGNIFICANT: Final = re.compile(rb"[^ep]*[1-9a-df]", re.IGNORECASE)
@@ -137,16 +138,16 @@ def parse_float(token: bytes) -> float | None:
     whole = parse_integer(token)
     if whole is not None:
         return float(whole)
+    number = parse_decimal(token)
+    if number is not None:
+        return number
     if infinity := _INFINITY.fullmatch(token):
         return -math.inf if infinity[1] == b"-" else math.inf
-    if _DECIMAL.fullmatch(token):
-        number = float(token)
-    elif _HEXADECIMAL.fullmatch(token):
-        try:
-            number = float.fromhex(token.decode())
-        except OverflowError:
-            return None
-    else:
+    if not _HEXADECIMAL.fullmatch(token):
+        return None
+    try:
+        number = float.fromhex(token.decode())
+    except OverflowError:
         return None
     is_out_of_range = math.isinf(number) or (not number and _SIGNIFICANT.match(token.lower().replace(b"0x", b"")))
     return None if is_out_of_range else number

@@ -19,11 +19,14 @@ NOT_A_LEX_RANGE: Final = b"min or max not valid string range item"
 _BLANKS: Final = b" \t\n\v\f\r"
 
 
-class ScoreBound(NamedTuple):
+class ScoreBound:
     """One end of a range of scores."""
 
-    score: float
-    is_exclusive: bool
+    __slots__ = ("is_exclusive", "score")
+
+    def __init__(self, score: float, is_exclusive: bool) -> None:
+        self.score = score
+        self.is_exclusive = is_exclusive
 
 
 class LexBound(NamedTuple):
@@ -36,6 +39,9 @@ class LexBound(NamedTuple):
 
 def score_bound(token: bytes) -> ScoreBound:
     """An end of a range of scores, as `1.5`, `(1.5` or `-inf`. As in C, a zero byte ends it. Raises GenericError."""
+    plain = parse_float(token)
+    if plain is not None:
+        return ScoreBound(plain, False)
     is_exclusive = token[:1] == b"("
     text = (token[1:] if is_exclusive else token).partition(b"\0")[0].lstrip(_BLANKS)
     score = parse_float(text) if text else 0.0

@@ -23,6 +23,11 @@ class By(Enum):
     LEX = "lex"
 
 
+# To look a member up in its enumeration takes longer than most checks.
+BY_INDEX: Final = By.INDEX
+BY_SCORE: Final = By.SCORE
+BY_LEX: Final = By.LEX
+
 ALL: Final = -1
 # Words of a request for the members between two indexes, without options.
 INDEX_WORDS: Final = 4
@@ -48,7 +53,7 @@ class RangeRequest:
     ) -> None:
         # The index of the word with the first end.
         self.at: Final = at
-        self.by = by or By.INDEX
+        self.by = by or BY_INDEX
         self.reverse = bool(reverse)
         self.with_scores = False
         self.offset, self.count = 0, ALL
@@ -65,14 +70,14 @@ class RangeRequest:
                 index += 2
             elif reverse is None and not self.reverse and word == b"REV":
                 self.reverse = True
-            elif by is None and self.by is By.INDEX and word in (b"BYLEX", b"BYSCORE"):
-                self.by = By.LEX if word == b"BYLEX" else By.SCORE
+            elif by is None and self.by is BY_INDEX and word in (b"BYLEX", b"BYSCORE"):
+                self.by = BY_LEX if word == b"BYLEX" else BY_SCORE
             else:
                 raise syntax_error()
             index += 1
-        if self.count != ALL and self.by is By.INDEX:
+        if self.count != ALL and self.by is BY_INDEX:
             raise GenericError(b"syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
-        if self.with_scores and self.by is By.LEX:
+        if self.with_scores and self.by is BY_LEX:
             raise GenericError(b"syntax error, WITHSCORES not supported in combination with BYLEX")
 
     def find(self, context: Context, argv: list[bytes], key: bytes) -> tuple[SortedSetValue | None, int, int]:
@@ -80,13 +85,13 @@ class RangeRequest:
         WrongType."""
         first, second = argv[self.at], argv[self.at + 1]
         db, now_ms = context.db, context.now_ms
-        if self.by is By.INDEX:
+        if self.by is BY_INDEX:
             start, stop = integer(first), integer(second)
             value = db.read_companion(key, SortedSetValue, now_ms)
             ranks = (0, 0) if value is None else index_ranks(len(value), start, stop)
             if self.reverse and value is not None:
                 ranks = len(value) - ranks[1], len(value) - ranks[0]
-        elif self.by is By.SCORE:
+        elif self.by is BY_SCORE:
             low, high = score_bound(second if self.reverse else first), score_bound(first if self.reverse else second)
             value = db.read_companion(key, SortedSetValue, now_ms)
             ranks = (0, 0) if value is None else score_ranks(value, low, high)
@@ -102,7 +107,7 @@ class RangeRequest:
 
     def _limited(self, start: int, stop: int) -> tuple[int, int]:
         """The ranks after LIMIT."""
-        if self.by is By.INDEX:
+        if self.by is BY_INDEX:
             return start, stop
         if self.offset < 0:
             return 0, 0
@@ -142,6 +147,8 @@ def _range(context: Context, argv: list[bytes], request: RangeRequest) -> Reply:
     if value is None:
         return []
     if request.with_scores:
+        if context.client.protocol == 2:
+            return value.words(start, stop, reverse=request.reverse)
         return with_scores(context, value.scored(start, stop, reverse=request.reverse))
     return value.members(start, stop, reverse=request.reverse)
 
@@ -221,7 +228,7 @@ def zrevrange(context: Context, argv: list[bytes]) -> Reply:
     """
     if len(argv) == INDEX_WORDS:
         return _by_index(context, argv, reverse=True)
-    return _range(context, argv, RangeRequest(argv, 2, By.INDEX, True))
+    return _range(context, argv, RangeRequest(argv, 2, BY_INDEX, True))
 
 
 @command(
@@ -249,7 +256,7 @@ def zrangebyscore(context: Context, argv: list[bytes]) -> Reply:
 
     Returns members, with WITHSCORES also their scores. Raises GenericError, WrongType. Source: Redis 2.8.
     """
-    return _range(context, argv, RangeRequest(argv, 2, By.SCORE, False))
+    return _range(context, argv, RangeRequest(argv, 2, BY_SCORE, False))
 
 
 @command(
@@ -277,7 +284,7 @@ def zrevrangebyscore(context: Context, argv: list[bytes]) -> Reply:
 
     Returns members, with WITHSCORES also their scores. Raises GenericError, WrongType. Source: Redis 2.8.
     """
-    return _range(context, argv, RangeRequest(argv, 2, By.SCORE, True))
+    return _range(context, argv, RangeRequest(argv, 2, BY_SCORE, True))
 
 
 @command(
@@ -303,7 +310,7 @@ def zrangebylex(context: Context, argv: list[bytes]) -> Reply:
 
     Returns members. Raises GenericError, WrongType. Source: Redis 2.8.
     """
-    return _range(context, argv, RangeRequest(argv, 2, By.LEX, False))
+    return _range(context, argv, RangeRequest(argv, 2, BY_LEX, False))
 
 
 @command(
@@ -329,7 +336,7 @@ def zrevrangebylex(context: Context, argv: list[bytes]) -> Reply:
 
     Returns members. Raises GenericError, WrongType. Source: Redis 2.8.
     """
-    return _range(context, argv, RangeRequest(argv, 2, By.LEX, True))
+    return _range(context, argv, RangeRequest(argv, 2, BY_LEX, True))
 
 
 @command(

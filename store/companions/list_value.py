@@ -89,7 +89,7 @@ class ListValue(Companion):
             return
         fill, node = self.limits.list_node_max, self._nodes[0]
         if fill < 0:
-            fits = node.size <= quicklist.SIZES[min(-fill, len(quicklist.SIZES)) - 1] // part
+            fits = node.size <= quicklist.size_max(fill) // part
         else:
             fits = self._count <= max(fill, 1) // part
         self._is_packed = fits
@@ -146,10 +146,27 @@ class ListValue(Companion):
 
     def pop(self, count: int, at_left: bool) -> list[bytes]:
         """Remove up to so many elements at an end, and return them as they were popped."""
+        if count == 1 and self._count > 1:
+            return [self._pop_one(at_left)]
         count = min(count, self._count)
         start = 0 if at_left else self._count - count
         popped = self.remove_range(start, count)
         return popped if at_left else popped[::-1]
+
+    def _pop_one(self, at_left: bool) -> bytes:
+        """Remove the element at an end, and return it. There is one."""
+        nodes = self._nodes
+        at = 0 if at_left else len(nodes) - 1
+        node = nodes[at]
+        size = len(node.elements)
+        if size == 1:
+            element = node.elements.at(0)
+            del nodes[at]
+        else:
+            element = node.pop(0 if at_left else size - 1)
+        self._count -= 1
+        self._text_size -= packed_size([element])
+        return element
 
     def remove_range(self, start: int, count: int) -> list[bytes]:
         """Remove so many elements, which are there, and return them. The encoding stays: see `shrink`."""

@@ -75,6 +75,29 @@ def score_of(bytes place):
     return read_score(<const u8 *>PyBytes_AS_STRING(place))
 
 
+def pack_score(double score):
+    """See `places_plain`."""
+    return PyBytes_FromStringAndSize(<char *>&score, SCORE_BYTES)
+
+
+def unpack_score(bytes packed not None):
+    """See `places_plain`."""
+    cdef double score
+    demand(packed)
+    memcpy(&score, PyBytes_AS_STRING(packed), SCORE_BYTES)
+    return score
+
+
+def words_of(list places not None):
+    """See `places_plain`."""
+    cdef list words = []
+    for place in places:
+        demand(place)
+        words.append(member_in(place))
+        words.append(read_score(<const u8 *>PyBytes_AS_STRING(place)))
+    return words
+
+
 def scored_of(list places not None):
     """See `places_plain`."""
     cdef list pairs = []

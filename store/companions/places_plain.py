@@ -13,6 +13,7 @@ from typing import Final
 
 SCORE_SIZE: Final = 8
 
+_NATIVE: Final = Struct("=d")
 _DOUBLE: Final = Struct(">d")
 _BITS: Final = Struct(">Q")
 _SIGN: Final = 1 << 63
@@ -41,6 +42,23 @@ def score_of(place: bytes) -> float:
         raise ValueError(place)
     (bits,) = _BITS.unpack(place[:SCORE_SIZE])
     return float(_DOUBLE.unpack(_BITS.pack(bits ^ _SIGN if bits & _SIGN else bits ^ _MASK))[0])
+
+
+def pack_score(score: float) -> bytes:
+    """The bytes of a score, with the sign of a zero."""
+    return _NATIVE.pack(score)
+
+
+def unpack_score(packed: bytes) -> float:
+    """The score of which `pack_score` has made the bytes. Raises ValueError."""
+    if len(packed) < SCORE_SIZE:
+        raise ValueError(packed)
+    return float(_NATIVE.unpack(packed)[0])
+
+
+def words_of(places: list[bytes]) -> list[bytes | float]:
+    """Like `scored_of`, with the scores after the members."""
+    return [word for pair in scored_of(places) for word in pair]
 
 
 def scored_of(places: list[bytes]) -> list[tuple[bytes, float]]:

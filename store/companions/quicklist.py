@@ -18,20 +18,26 @@ EMPTY_SIZE: Final = 7
 OVERHEAD: Final = 8
 # Bytes of a node whose elements are limited, not its bytes.
 SAFE_SIZE: Final = 8192
-# Bytes of a node by `list-max-listpack-size` -1, -2 and so on.
-SIZES: Final = (4096, 8192, 16384, 32768, 65536)
+# Bytes of a node by `list-max-listpack-size` -1; twice as many by each further one, as far as the last.
+SMALLEST_SIZE: Final = 4096
+LAST_FILL: Final = -5
+
+
+def size_max(fill: int) -> int:
+    """Bytes of a node at most by this negative `list-max-listpack-size`."""
+    return SMALLEST_SIZE << -max(fill, LAST_FILL) - 1
 
 
 def exceeds(fill: int, size: int, count: int) -> bool:
     """Whether a node with so many bytes and elements is too large for this `list-max-listpack-size`."""
     if fill < 0:
-        return size > SIZES[min(-fill, len(SIZES)) - 1]
+        return size > size_max(fill)
     return size > SAFE_SIZE or count > max(fill, 1)
 
 
 def is_large(fill: int, element: bytes) -> bool:
     """Whether an element has a plain node of its own."""
-    return len(element) > (SAFE_SIZE if fill >= 0 else SIZES[min(-fill, len(SIZES)) - 1])
+    return len(element) > (SAFE_SIZE if fill >= 0 else size_max(fill))
 
 
 class Node:
@@ -60,8 +66,9 @@ class Node:
 
     def allows(self, fill: int, element: bytes) -> bool:
         """Whether an element may be added."""
-        if self.is_plain or is_large(fill, element):
+        if self.is_plain:
             return False
+        # An element that would be large exceeds the size of a node.
         return not exceeds(fill, self.size + len(element) + OVERHEAD, len(self.elements) + 1)
 
     def insert(self, index: int, element: bytes) -> None:
@@ -80,6 +87,13 @@ class Node:
         self.elements.remove(start, stop)
         self.size -= entries_size(removed)
         return removed
+
+    def pop(self, index: int) -> bytes:
+        """Remove the element at this index, and return it."""
+        element = self.elements.at(index)
+        self.elements.remove(index, index + 1)
+        self.size -= entry_size(element)
+        return element
 
     def replace(self, index: int, element: bytes) -> None:
         """Replace the element at this index."""
@@ -188,5 +202,5 @@ def replace(nodes: list[Node], fill: int, at: int, index: int, element: bytes) -
     if len(node.elements) == 1:
         del nodes[at]
     else:
-        node.remove(index, index + 1)
+        node.pop(index)
         merge_around(nodes, at + 1, fill)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Any, Final
 
 from .members import Members
 
 try:
     from .packed_texts import PackedTexts
-    from .places import place_of, score_of, scored_of
+    from .places import pack_score, place_of, score_of, scored_of, unpack_score, words_of
     from .score_order import ScoreOrder
 except ImportError:  # there was no C compiler at installation
     from .packed_texts_plain import PackedTexts  # type: ignore[assignment]
-    from .places_plain import place_of, score_of, scored_of
+    from .places_plain import pack_score, place_of, score_of, scored_of, unpack_score, words_of
     from .score_order_plain import ScoreOrder  # type: ignore[assignment]
 
 SCORE_SIZE: Final = 8
@@ -26,8 +25,7 @@ SAME: Final = 0
 CHANGED: Final = 1
 NEW: Final = 2
 
-_DOUBLE: Final = Struct(">d")
-_NEGATIVE_ZERO: Final = _DOUBLE.pack(-0.0)
+_NEGATIVE_ZERO: Final = pack_score(-0.0)
 
 
 class Scores:
@@ -70,6 +68,10 @@ class Scores:
 
     def scored(self, start: int, stop: int) -> list[tuple[bytes, float]]:
         """Like `members`, with their scores."""
+        raise NotImplementedError
+
+    def words(self, start: int, stop: int, reverse: bool) -> list[bytes | float]:
+        """The members from rank `start` on, before rank `stop`, ascending or descending, each with its score."""
         raise NotImplementedError
 
     def at(self, index: int) -> bytes:
@@ -135,6 +137,10 @@ class FewScores(Scores):
     def scored(self, start: int, stop: int) -> list[tuple[bytes, float]]:
         return scored_of(self._places.between(start, stop))
 
+    def words(self, start: int, stop: int, reverse: bool) -> list[bytes | float]:
+        places = self._places.between(start, stop)
+        return words_of(places[::-1] if reverse else places)
+
     def at(self, index: int) -> bytes:
         return self._places.at(index)[SCORE_SIZE:]
 
@@ -176,7 +182,7 @@ class ManyScores(Scores):
 
     def get(self, member: bytes) -> float | None:
         packed = self._members.get(member)
-        return None if packed is None else float(_DOUBLE.unpack(packed)[0])
+        return None if packed is None else unpack_score(packed)
 
     def put(self, member: bytes, score: float) -> int:
         old = self.get(member)
@@ -184,7 +190,7 @@ class ManyScores(Scores):
             if old == score:
                 return SAME
             self._order.remove(place_of(old, member))
-        packed = _DOUBLE.pack(score)
+        packed = pack_score(score)
         if packed == _NEGATIVE_ZERO:
             self._has_negative_zeros = True
         self._members.put(member, packed)
@@ -195,7 +201,7 @@ class ManyScores(Scores):
         packed = self._members.pop(member)
         if packed is None:
             return False
-        self._order.remove(place_of(_DOUBLE.unpack(packed)[0], member))
+        self._order.remove(place_of(unpack_score(packed), member))
         return True
 
     def remove_range(self, start: int, stop: int) -> int:
@@ -216,6 +222,13 @@ class ManyScores(Scores):
         if not self._has_negative_zeros:
             return pairs
         return [(member, score if score else self._zero(member)) for member, score in pairs]
+
+    def words(self, start: int, stop: int, reverse: bool) -> list[bytes | float]:
+        if self._has_negative_zeros:
+            pairs = self.scored(start, stop)
+            return [word for pair in (pairs[::-1] if reverse else pairs) for word in pair]
+        places = self._order.between(start, stop)
+        return words_of(places[::-1] if reverse else places)
 
     def _zero(self, member: bytes) -> float:
         """The score of a member that has one of both zeros."""
@@ -243,6 +256,6 @@ class ManyScores(Scores):
         self._members.check()
         self._order.check()
         places = list(self._order)
-        scores = {member: _DOUBLE.unpack(packed)[0] for member, packed in self._members.items()}
+        scores = {member: unpack_score(packed) for member, packed in self._members.items()}
         assert {place_of(score, member) for member, score in scores.items()} == set(places)
         assert len(places) == len(scores)

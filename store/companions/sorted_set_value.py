@@ -79,6 +79,10 @@ class SortedSetValue(Companion):
         found = self._scores.scored(start, stop) if start < stop else []
         return found[::-1] if reverse else found
 
+    def words(self, start: int, stop: int, *, reverse: bool = False) -> list[bytes | float]:
+        """Like `scored`, with the scores after the members."""
+        return self._scores.words(start, stop, reverse) if start < stop else []
+
     def items(self) -> Iterator[tuple[bytes, float]]:
         """Yield the members with their scores, ascending. They must not change meanwhile."""
         for start in range(0, len(self), MEMBERS_AT_ONCE):
