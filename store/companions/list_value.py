@@ -88,11 +88,8 @@ class ListValue(Companion):
         if self._is_packed or len(self._nodes) != 1 or self._nodes[0].is_plain:
             return
         fill, node = self.limits.list_node_max, self._nodes[0]
-        if fill < 0:
-            fits = node.size <= quicklist.size_max(fill) // part
-        else:
-            fits = self._count <= max(fill, 1) // part
-        self._is_packed = fits
+        used, limit = (node.size, quicklist.size_max(fill)) if fill < 0 else (self._count, max(fill, 1))
+        self._is_packed = used <= limit // part
 
     def append_node(self, elements: list[bytes], is_plain: bool) -> None:
         """Add a node that was loaded, as it is. The list becomes a quicklist: see `settle_encoding`."""
