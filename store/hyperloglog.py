@@ -88,6 +88,15 @@ def shown_runs(text: bytes) -> bytes:
     return b" ".join(found)
 
 
+def dense_register(text: bytes, register: int) -> int:
+    """The value of a register of dense ones."""
+    bit = register * 6
+    index, shift = HEADER_SIZE + (bit >> 3), bit & 7
+    # The last register ends with the last byte.
+    pair = text[index] | (text[index + 1] << 8 if shift > 2 else 0)
+    return pair >> shift & REGISTER_MAX
+
+
 def registers_of(text: bytes) -> bytes:
     """The registers of a HyperLogLog, a byte for each. Raises CorruptHyperLogLog if the runs of sparse registers have
     fewer or more."""

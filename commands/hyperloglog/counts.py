@@ -10,6 +10,7 @@ from ...store.hyperloglog import (
     EMPTY,
     HyperLogLog,
     cached_estimate,
+    dense_register,
     estimate_of,
     estimate_registers,
     is_dense,
@@ -66,10 +67,15 @@ def pfadd(context: Context, argv: list[bytes]) -> Reply:
     db, key = context.db, argv[1]
     text = checked(db.get(key, context.now_ms))
     changes_count = 1 if text is None else 0
+    places = [place_of(element) for element in argv[2:]]
+    if text is not None and is_dense(text):
+        # Most elements raise no register; then nothing is copied.
+        places = [(register, rank) for register, rank in places if dense_register(text, register) < rank]
+        if not places:
+            return 0
     value = HyperLogLog(EMPTY if text is None else text, context.limits.hyperloglog_size_max)
     try:
-        for index in range(2, len(argv)):
-            register, rank = place_of(argv[index])
+        for register, rank in places:
             if value.raise_register(register, rank):
                 changes_count += 1
     except CorruptHyperLogLog:
