@@ -178,6 +178,7 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "RENAME": (Form("RENAME d{n} renamed{n}", fresh="SET d{n} value"),),
     "RENAMENX": (Form("RENAMENX d{n} renamed{n}", fresh="SET d{n} value; DEL renamed{n}"),),
     "REPLICAOF": (Form("REPLICAOF NO ONE"),),
+    "RESTORE-ASKING": (Form(r'RESTORE-ASKING r{n} 0 "\x00\xc0\x07\x0f\x00oI-\xae-\x07\x33j" REPLACE'),),
     "RESTORE": (Form(r'RESTORE r{n} 0 "\x00\xc0\x07\x0f\x00oI-\xae-\x07\x33j" REPLACE'),),
     "SCAN": (Form("SCAN 0"), Form("SCAN 0 COUNT 100"), Form("SCAN 0 MATCH k1* COUNT 100")),
     "SCRIPT|KILL": (Form("SCRIPT KILL", refused="no script is running"),),

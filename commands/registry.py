@@ -22,6 +22,7 @@ FAMILIES: Final = (
     "admin.replication",
     "admin.server_admin",
     "admin.slow_log",
+    "cluster.refusals",
     "connections.transaction",
     "connections.connection",
     "connections.client_commands",

@@ -27,6 +27,7 @@ ORDER = {
     "commands": [
         "registry",
         "admin",
+        "cluster",
         "scripting",
         "connections",
         "keyspace",

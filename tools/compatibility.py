@@ -111,15 +111,17 @@ COMMANDS_OF_REDIS: Final = {
 OUT_OF_SCOPE: Final = {
     "array": "Headrace is about streams.",
     "module": "There are no modules, and so no vector sets.",
-    "cluster": "Headrace is a single server: there is no cluster.",
+}
+
+# What is to be said of a group whose commands are all here.
+NOTES: Final = {
+    "cluster": "All are refused, as by a Redis without `cluster-enabled`: there is no cluster.",
 }
 
 # Commands that Headrace does not have, of groups of which it has others, with the reason.
 ABSENT: Final = {
     "himport": "It is an import in bulk of hashes with the same fields: HSET takes all fields of a hash at once.",
     "migrate": "A client can copy keys to another server with DUMP and RESTORE.",
-    "restore-asking": "There is no cluster.",
-    "trimslots": "There is no cluster.",
     "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
 }
 
@@ -278,7 +280,8 @@ def _group_lines() -> Iterator[str]:
         if group in OUT_OF_SCOPE:
             yield f"| {group} | {len(names)} | none | {OUT_OF_SCOPE[group]} |"
         else:
-            yield f"| {group} | {len(names)} | {'all' if here == len(names) else here} | |"
+            shown = "all" if here == len(names) else here
+            yield f"| {group} | {len(names)} | {shown} | {NOTES.get(group, '')} |".replace("|  |", "| |")
 
 
 def _absent_lines() -> Iterator[str]:

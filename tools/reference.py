@@ -27,6 +27,7 @@ GROUPS: Final = {
     "scripting": "Scripts",
     "connection": "Connections",
     "server": "Server",
+    "cluster": "Cluster",
 }
 
 INTRODUCTION: Final = """\

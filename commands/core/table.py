@@ -44,6 +44,7 @@ class Flag(FlagEnum):
     STALE = auto()
     SKIP_MONITOR = auto()
     SKIP_SLOWLOG = auto()
+    ASKING = auto()
     FAST = auto()
     NO_AUTH = auto()
     NO_MANDATORY_KEYS = auto()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ...persistence.errors import RdbError
 from ...persistence.rdb import payload
@@ -97,6 +98,22 @@ def _parse_options(argv: list[bytes]) -> RestoreOptions:
     return RestoreOptions(replace, is_absolute, idle_s, frequency)
 
 
+RESTORE_ARGUMENTS: Final = (
+    KEY_ARGUMENT,
+    Argument("ttl", "integer"),
+    Argument("serialized-value"),
+    Argument("replace", "pure-token", token="REPLACE", optional=True, since="3.0.0"),
+    Argument("absttl", "pure-token", token="ABSTTL", optional=True, since="5.0.0"),
+    Argument("seconds", "integer", token="IDLETIME", optional=True, since="5.0.0"),
+    Argument("frequency", "integer", token="FREQ", optional=True, since="5.0.0"),
+)
+RESTORE_HISTORY: Final = (
+    ("3.0.0", "Added the `REPLACE` modifier."),
+    ("5.0.0", "Added the `ABSTTL` modifier."),
+    ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
+)
+
+
 @command(
     "RESTORE",
     arity=-4,
@@ -106,20 +123,8 @@ def _parse_options(argv: list[bytes]) -> RestoreOptions:
     since="2.6.0",
     summary="Creates a key from the payload of a DUMP.",
     complexity="O(N) in the size of the value.",
-    arguments=(
-        KEY_ARGUMENT,
-        Argument("ttl", "integer"),
-        Argument("serialized-value"),
-        Argument("replace", "pure-token", token="REPLACE", optional=True, since="3.0.0"),
-        Argument("absttl", "pure-token", token="ABSTTL", optional=True, since="5.0.0"),
-        Argument("seconds", "integer", token="IDLETIME", optional=True, since="5.0.0"),
-        Argument("frequency", "integer", token="FREQ", optional=True, since="5.0.0"),
-    ),
-    history=(
-        ("3.0.0", "Added the `REPLACE` modifier."),
-        ("5.0.0", "Added the `ABSTTL` modifier."),
-        ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
-    ),
+    arguments=RESTORE_ARGUMENTS,
+    history=RESTORE_HISTORY,
     traits=Trait.KEEPS_USE_TIMES,
     differs="Arrays and values of modules are `Bad data format`. Payloads are checked in full, whatever "
     "the value of `sanitize-dump-payload`.",
@@ -170,3 +175,25 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
     absolute = () if options.is_absolute or not due_ms else (b"ABSTTL",)
     context.log(argv[0], key, b"%d" % due_ms, *argv[3:], *absolute)
     return OK
+
+
+@command(
+    "RESTORE-ASKING",
+    arity=-4,
+    flags=Flag.WRITE | Flag.DENYOOM | Flag.ASKING,
+    keys=(KeySpec(1, 1, 1, ("OW", "update")),),
+    categories=("keyspace", "dangerous"),
+    group="server",
+    since="3.0.0",
+    summary="Creates a key from the payload of a DUMP, as the nodes of a cluster do.",
+    complexity="O(N) in the size of the value.",
+    arguments=RESTORE_ARGUMENTS,
+    history=RESTORE_HISTORY,
+    traits=Trait.KEEPS_USE_TIMES,
+)
+def restore_asking(context: Context, argv: list[bytes]) -> Reply:
+    """RESTORE-ASKING key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
+
+    See `restore`. Source: Redis 3.0.
+    """
+    return restore(context, argv)

@@ -18,6 +18,7 @@ import pytest
 import reference
 
 from headrace.commands import registry
+from headrace.commands.cluster.refusals import refuse
 from headrace.commands.core.table import Argument, Row, all_rows
 from headrace.persistence.rdb.payload import dump_libraries
 from support.inprocess import Rig
@@ -30,7 +31,7 @@ Words = list[bytes]
 
 # Commands that would end the test or write files. Their few words have tests of their own.
 LEFT_OUT = {"BGREWRITEAOF", "BGSAVE", "PSYNC", "SAVE", "SHUTDOWN", "SYNC"}
-ROWS = [row for row in all_rows() if row.handler is not None and not row.subcommands]
+ROWS = [row for row in all_rows() if row.handler is not None and row.handler is not refuse and not row.subcommands]
 by_row = pytest.mark.parametrize("row", [row for row in ROWS if row.name not in LEFT_OUT], ids=lambda row: row.name)
 
 UNKNOWN = b"NOSUCH"
@@ -61,6 +62,7 @@ BEFORE = {
     "FUNCTION|LOAD": "FUNCTION FLUSH",
     "HOTKEYS|START": "HOTKEYS STOP",
     "RESTORE": "DEL k",
+    "RESTORE-ASKING": "DEL k",
 }
 
 # Values by the name of the argument, unless it is a number. Others are `x`.
@@ -133,6 +135,7 @@ REFUSED = {
     "MODULE|LOADEX": {"": NO_MODULES},
     "MODULE|UNLOAD": {"": NO_MODULES},
     "OBJECT|FREQ": {"": "no policy counts accesses"},
+    "RESTORE-ASKING": {r"IDLETIME .*FREQ|FREQ .*IDLETIME": "the options exclude each other"},
     "RESTORE": {r"IDLETIME .*FREQ|FREQ .*IDLETIME": "the options exclude each other"},
     "SCRIPT|DEBUG": {r"YES|SYNC": "there is no Lua debugger"},
     **{

@@ -177,6 +177,7 @@ DOCUMENTED_OTHERWISE = {
     b"increx": "does not describe its arguments in prose",
     b"lolwut": "has a complexity, which Redis leaves out",
     **dict.fromkeys((b"pfdebug", b"pfselftest"), "is not marked as a system command"),
+    b"restore-asking": "is not marked as a system command",
     b"psync": "has a complexity, which Redis leaves out",
     b"replconf": "has a complexity, which Redis leaves out",
     b"sync": "has a complexity, which Redis leaves out",
