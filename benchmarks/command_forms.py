@@ -17,6 +17,7 @@ from benchmarks.load import Words
 from benchmarks.streams import entry_id
 
 from headrace.commands import registry
+from headrace.commands.cluster.refusals import refuse
 from headrace.commands.core.table import Argument, Row, all_rows
 from support.lines import split
 
@@ -339,7 +340,8 @@ def forms_of(row: Row) -> tuple[Form, ...]:
     """The forms of a row; empty if it is left out."""
     if row.name in LEFT_OUT:
         return ()
-    return FORMS.get(row.name) or (Form(" ".join([*row.name.split("|"), *made(row)])),)
+    refused = "there is no cluster" if row.handler is refuse else ""
+    return FORMS.get(row.name) or (Form(" ".join([*row.name.split("|"), *made(row)]), refused=refused),)
 
 
 def made(row: Row) -> Iterator[str]:

@@ -311,7 +311,7 @@ _refuse(
     -5,
     "8.4.0",
     flags=Flag.WRITE,
-    categories=("keyspace",),
+    categories=("keyspace", "dangerous"),
     group="server",
     arguments=(
         Argument(

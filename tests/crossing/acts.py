@@ -22,6 +22,7 @@ from differential.grammar import draw_request
 from differential.values import ClientId, Dump, Duration, Payload, Token
 from headrace.commands import registry
 from headrace.commands.admin import debug
+from headrace.commands.cluster.refusals import refuse
 from headrace.commands.core.table import Row, all_rows
 from headrace.server.configuration.directive_kinds import (
     Bool,
@@ -181,6 +182,7 @@ NEVER_TAKEN: Final = {
     "OBJECT|FREQ": "needs an LFU policy, which no server here has",
     "FUNCTION|KILL": "no function runs when a request does",
     "SCRIPT|KILL": "no script runs when a request does",
+    **{row.name: "there is no cluster" for row in all_rows() if row.handler is refuse},
 }  # fmt: skip
 """Rows of which no request is taken here, with the reason; the request that is sent all the same is refused."""
 
