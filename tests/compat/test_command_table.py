@@ -10,6 +10,7 @@ import pytest
 from compat.differences import ABSENT, DOCUMENTED_OTHERWISE, NOT_COMPARABLE, is_known_difference
 from differential.grammar import bend, draw_request
 from differential.plain_requests import always_waits
+from headrace.commands.cluster.refusals import refuse
 from headrace.commands.core.table import all_rows
 from headrace.commands.permissions.known import REDIS_COMMANDS
 from support.comparison import first_difference, report
@@ -72,6 +73,18 @@ def test_command_info_is_the_same(protocol: int, headrace: Server, oracle: Serve
             if replies[0] != replies[1] and not is_of_ours:
                 wrong.append(f"{name.decode()}\n{first_difference(*replies)}")
     assert not wrong, report("COMMAND INFO", wrong)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_refusals_of_a_cluster_are_the_same(protocol: int, headrace: Server, oracle: Server) -> None:
+    refused = [row for row in all_rows() if row.handler is refuse]
+    assert refused
+    with headrace.connect(protocol) as ours, oracle.connect(protocol) as theirs:
+        for row in refused:
+            words = [*row.name.split("|"), *["0"] * (abs(row.arity) - 1 - row.name.count("|"))]
+            for argv in (words, words[:-1], [*words, "1"]):
+                replies = [wire.call(*argv) for wire in (ours, theirs) if argv]
+                assert replies[:1] == replies[1:], argv
 
 
 def structure(documents: dict[bytes, Any]) -> dict[bytes, Any]:
