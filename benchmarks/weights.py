@@ -71,6 +71,21 @@ def _half(count: int) -> tuple[int, ...]:
     return tuple(random.Random(SEED).sample(range(count), count // 2))
 
 
+def _member(command: str, form: Callable[[str], tuple[str, ...]], members_count: int) -> Request:
+    def request(number: int) -> Words:
+        return (command, f"key:{number // members_count:05}", *form(f"m:{number:010}"))
+
+    return request
+
+
+# By type: the command that adds a member, and the words after the key.
+MEMBERS: Final[dict[str, tuple[str, Callable[[str], tuple[str, ...]]]]] = {
+    "hash": ("HSET", lambda member: (member, "value")),
+    "list": ("RPUSH", lambda member: (member,)),
+    "set": ("SADD", lambda member: (member,)),
+    "sorted set": ("ZADD", lambda member: (member[-6:], member)),
+}
+
 ADD: Final = _fields(1)
 NEW_GROUP: Final[tuple[Words, ...]] = (("XGROUP", "CREATE", STREAM, GROUP, "0", "MKSTREAM"),)
 
@@ -113,6 +128,13 @@ SHAPES: Final = (
         "string-left", "string left after half were deleted at random", 200_000,
         lambda number: ("SET", f"key:{number:07}", "value"),
         remove=lambda number: ("DEL", f"key:{number:07}"), removed=_half(200_000),
+    ),
+    *(
+        Shape(
+            f"{kind.replace(' ', '-')}-{members_count}", f"member of a {kind} of {members_count:,}", 200_000,
+            _member(command, form, members_count),
+        )
+        for kind, (command, form) in MEMBERS.items() for members_count in (10, 100, 100_000)
     ),
     Shape("user", "user with a pattern and a category", 2_000, lambda number: (
         "ACL", "SETUSER", f"user-{number}", "on", "nopass", f"~jobs:{number}:*", "+@stream",

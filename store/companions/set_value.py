@@ -24,6 +24,8 @@ HASHTABLE: Final = b"hashtable"
 SET_SIZE: Final = 96
 # Redis keeps no more integers in an intset, whatever the limit is.
 INTEGERS_MAX: Final = 1 << 30
+# Shared by all sets without integers; it never gets any.
+NO_INTEGERS: Final = list[int]()
 
 
 class SetValue(Companion):
@@ -38,7 +40,7 @@ class SetValue(Companion):
         super().__init__(limits)
         self._encoding = INTSET
         # The members of an intset, ascending; empty for other encodings.
-        self._integers: list[int] = []
+        self._integers = NO_INTEGERS
         # The members of other encodings.
         self._members = Members()
 
@@ -122,7 +124,10 @@ class SetValue(Companion):
         place = bisect_left(self._integers, number)
         if place < len(self._integers) and self._integers[place] == number:
             return False
-        self._integers.insert(place, number)
+        if self._integers:
+            self._integers.insert(place, number)
+        else:
+            self._integers = [number]
         if len(self._integers) > min(self.limits.set_integers_max, INTEGERS_MAX):
             self._leave_intset(HASHTABLE)
         return True
@@ -132,7 +137,7 @@ class SetValue(Companion):
         self._encoding = encoding
         for number in self._integers:
             self._members.put(b"%d" % number)
-        self._integers = []
+        self._integers = NO_INTEGERS
 
     def discard(self, member: bytes) -> bool:
         """Remove a member. Returns whether it was there."""
@@ -165,7 +170,7 @@ class SetValue(Companion):
     def copy(self) -> SetValue:
         twin = SetValue(self.limits)
         twin._encoding = self._encoding
-        twin._integers = self._integers.copy()
+        twin._integers = self._integers.copy() if self._integers else NO_INTEGERS
         twin._members = self._members.copy()
         return twin
 
@@ -173,6 +178,7 @@ class SetValue(Companion):
         return [*self._members.heaps()]
 
     def check(self) -> None:
+        assert not NO_INTEGERS
         assert not (self._integers and len(self._members))
         assert self._integers == sorted(set(self._integers))
         assert self._encoding != INTSET or not len(self._members)
