@@ -204,7 +204,10 @@ def hmget(context: Context, argv: list[bytes]) -> Reply:
 def hgetall(context: Context, argv: list[bytes]) -> Reply:
     """HGETALL key. Returns a map from fields to values. Raises WrongType. Source: Redis 2.0."""
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
-    return Pairs([] if value is None else value.live_items(context.db.member_time_ms(context.now_ms)))
+    if value is None:
+        return Pairs([])
+    live_ms = context.db.member_time_ms(context.now_ms)
+    return value.live_words(live_ms) if context.client.protocol == 2 else Pairs(value.live_items(live_ms))
 
 
 @command(

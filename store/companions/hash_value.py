@@ -63,6 +63,12 @@ class HashValue(Companion):
         meanwhile."""
         return self._members.items()
 
+    def live_words(self, now_ms: int) -> list[bytes]:
+        """The fields that are not due, each with its value after it."""
+        if self.first_due_ms >= now_ms:
+            return self._members.words()
+        return [word for pair in self.live_items(now_ms) for word in pair]
+
     def live_items(self, now_ms: int) -> Iterable[tuple[bytes, bytes]]:
         """Like `items`, without the fields that are due."""
         times = self._times

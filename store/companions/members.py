@@ -78,6 +78,10 @@ class Members:
         """The members with their texts. They must not change meanwhile."""
         return self._few.items() if self._many is None else self._many.items()  # type: ignore[return-value]
 
+    def words(self) -> list[bytes]:
+        """The members, each with its text after it."""
+        return self._few.words() if self._many is None else [word for pair in self.items() for word in pair]
+
     def names(self) -> list[bytes]:
         """The members."""
         return self._few.names() if self._many is None else list(self._many)

@@ -247,6 +247,10 @@ cdef class PackedPairs:
             item += item_size(item)
         return names
 
+    def words(self):
+        """See `packed_texts_plain`."""
+        return texts_between(&self.block, 0, self.block.count, 0)
+
     def items(self):
         """See `packed_texts_plain`."""
         cdef list pairs = []

@@ -170,6 +170,10 @@ class PackedPairs:
         """The names."""
         return list(self._pairs)
 
+    def words(self) -> list[bytes]:
+        """The names, each with its text after it."""
+        return [word for pair in self._pairs.items() for word in pair]
+
     def items(self) -> list[tuple[bytes, bytes]]:
         """The pairs."""
         return list(self._pairs.items())

@@ -23,6 +23,7 @@ def test_what_was_put_is_found(count: int) -> None:
     members = members_of(count)
     assert len(members) == count
     assert dict(members.items()) == {b"m%d" % number: b"t%d" % number for number in range(count)}
+    assert members.words() == [word for pair in members.items() for word in pair]
     assert sorted(members.names()) == sorted(name for name, _ in members.items())
     assert {members.at(index) for index in range(count)} == set(members.names())
     assert all(name in members and members.get(name) is not None for name in members.names())

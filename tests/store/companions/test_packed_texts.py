@@ -134,6 +134,7 @@ def test_random_changes_are_those_of_a_dictionary(form: Any) -> None:
         assert len(pairs) == len(model)
         assert pairs.items() == list(model.items())
         assert pairs.names() == list(model)
+        assert pairs.words() == [word for pair in model.items() for word in pair]
         if model:
             index = draw.randrange(len(model))
             assert pairs.at(index) == list(model)[index]
