@@ -663,6 +663,30 @@ cdef class KeyTable:
                     index -= self.slots[number].count
         raise IndexError(index)
 
+    def keys_at(self, list indexes not None):
+        """See `key_table_plain`."""
+        # The number of keys in the slots before each slot.
+        cdef u32 starts[SLOT_COUNT]
+        cdef u32 number, low, high, count = 0
+        cdef i64 index
+        cdef list found = []
+        for number in range(SLOT_COUNT):
+            starts[number] = count
+            if self.slots != NULL and self.slots[number] != NULL:
+                count += self.slots[number].count
+        for index in indexes:
+            if not 0 <= index < count:
+                raise IndexError(index)
+            low, high = 0, SLOT_COUNT
+            while high - low > 1:
+                number = (low + high) // 2
+                if starts[number] <= index:
+                    low = number
+                else:
+                    high = number
+            found.append(key_text(entries_of(self.slots[low])[index - starts[low]]))
+        return found
+
     def fetch_soon(self, list requests not None):
         """See `key_table_plain`."""
         cdef Slot *slots[FETCHED_MAX]

@@ -83,6 +83,13 @@ class KeyTable:
         """See `KeySlots.neighbours`."""
         return self._slots.neighbours(index)
 
+    def keys_at(self, indexes: list[int]) -> list[bytes]:
+        """Return the keys at these indexes, in an arbitrary order of all keys."""
+        if len(indexes) == 1:
+            return [self._slots.neighbours(indexes[0])[0]]
+        keys = list(self._values)
+        return [keys[index] for index in indexes]
+
     # -- sizes -----------------------------------------------------------------------------------
 
     @property

@@ -21,6 +21,11 @@ def distinct_indexes(size: int, count: int) -> list[int]:
     return random.sample(range(size), count)
 
 
+def repeated_indexes(size: int, count: int) -> list[int]:
+    """`count` numbers below `size`, which may repeat."""
+    return random.choices(range(size), k=count)
+
+
 def repeated_picks(members: list[bytes], count: int) -> Reply:
     """The reply with `count` members, each drawn from all. A long one is made while it is sent."""
     if count <= PICKS_PER_PIECE:

@@ -10,7 +10,7 @@ from ...protocol.replies import Reply
 from ...store.companions.hash_value import HashValue
 from ...store.errors import GenericError, syntax_error
 from ..core.numbers import INT64_MAX
-from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_picks
+from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_indexes, repeated_picks
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from .liveness import expire_all
@@ -64,6 +64,9 @@ def hrandfield(context: Context, argv: list[bytes]) -> Reply:
     live_ms = context.db.member_time_ms(context.now_ms)
     if count is None:
         return _random_field(value, live_ms)
+    if -PICKS_PER_PIECE <= count < 0 and value.first_due_ms >= live_ms:
+        fields = value.at_each(repeated_indexes(len(value), -count))
+        return _with_values(context, [(field, value.get(field) or b"") for field in fields]) if has_values else fields
     if count < 0:
         pairs = list(value.live_items(live_ms))
         if not pairs:
@@ -77,7 +80,7 @@ def hrandfield(context: Context, argv: list[bytes]) -> Reply:
         if count < len(fields):
             fields = random.sample(fields, count)
     else:
-        fields = [value.at(index) for index in distinct_indexes(size, count)]
+        fields = value.at_each(distinct_indexes(size, count))
     return _with_values(context, [(field, value.get(field) or b"") for field in fields]) if has_values else fields
 
 

@@ -10,7 +10,7 @@ from ...store.companions.set_value import SetValue
 from ...store.errors import syntax_error
 from ...store.events import DEL, SPOP
 from ..core.numbers import INT64_MAX, integer_between
-from ..core.random_picks import distinct_indexes, pick_count, repeated_picks
+from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_indexes, repeated_picks
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 
@@ -63,7 +63,7 @@ def spop(context: Context, argv: list[bytes]) -> Reply:
         db.delete(key, DEL)
         context.log_words([b"DEL", key], len(members))
         return SetReply(members)
-    members = [value.at(index) for index in distinct_indexes(len(value), count)]
+    members = value.at_each(distinct_indexes(len(value), count))
     for member in members:
         value.discard(member)
     db.settle(key, value, SPOP)
@@ -106,8 +106,10 @@ def srandmember(context: Context, argv: list[bytes]) -> Reply:
     size = len(value)
     if count is None:
         return value.at(random.randrange(size))
+    if -PICKS_PER_PIECE <= count < 0:
+        return value.at_each(repeated_indexes(size, -count))
     if count < 0:
         return repeated_picks(value.members(), -count)
     if count >= size:
         return value.members()
-    return [value.at(index) for index in distinct_indexes(size, count)]
+    return value.at_each(distinct_indexes(size, count))

@@ -11,7 +11,7 @@ from ...protocol.scalars import double_text
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import GenericError, syntax_error
 from ..core.numbers import INT64_MAX
-from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_picks
+from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_indexes, repeated_picks
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from .reading import with_scores
@@ -62,14 +62,14 @@ def zrandmember(context: Context, argv: list[bytes]) -> Reply:
     size = len(value)
     if count is None:
         return value.at(random.randrange(size))
-    if count < 0:
-        members = value.members(0, size)
+    if count < -PICKS_PER_PIECE:
         if not has_scores:
-            return repeated_picks(members, -count)
-        if -count <= PICKS_PER_PIECE:
-            return with_scores(context, random.choices(value.scored(0, size), k=-count))
+            return repeated_picks(value.members(0, size), -count)
         return _repeated_pairs(context, list(value.items()), -count)
-    members = value.members(0, size) if count >= size else [value.at(index) for index in distinct_indexes(size, count)]
+    if count >= size:
+        members = value.members(0, size)
+    else:
+        members = value.at_each(distinct_indexes(size, count) if count >= 0 else repeated_indexes(size, -count))
     return with_scores(context, [(member, _score(value, member)) for member in members]) if has_scores else members
 
 

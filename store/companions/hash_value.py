@@ -91,6 +91,10 @@ class HashValue(Companion):
         """The field at an index, in an order that lasts until a field comes or goes."""
         return self._members.at(index)
 
+    def at_each(self, indexes: list[int]) -> list[bytes]:
+        """Like `at`, for many indexes at once."""
+        return self._members.at_each(indexes)
+
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `Members.scan`."""
         return self._members.scan(cursor, count)

@@ -90,7 +90,14 @@ class Members:
         """The member at this index, from 0 on, in an arbitrary order that lasts until a member comes or goes."""
         if self._many is None:
             return self._few.at(index)
-        return self._many.neighbours(index)[0]
+        return self._many.keys_at([index])[0]
+
+    def at_each(self, indexes: list[int]) -> list[bytes]:
+        """Like `at`, for many indexes at once."""
+        if self._many is not None:
+            return self._many.keys_at(indexes)
+        names = self._few.names()
+        return [names[index] for index in indexes]
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """Return about `count` members from `cursor` on, and the next cursor; all of them if they are few."""

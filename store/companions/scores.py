@@ -78,6 +78,10 @@ class Scores:
         """The member at an index, in an order that lasts until a member comes or goes."""
         raise NotImplementedError
 
+    def at_each(self, indexes: list[int]) -> list[bytes]:
+        """Like `at`, for many indexes at once."""
+        raise NotImplementedError
+
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `Members.scan`; few members are in the order of their scores."""
         raise NotImplementedError
@@ -143,6 +147,10 @@ class FewScores(Scores):
 
     def at(self, index: int) -> bytes:
         return self._places.at(index)[SCORE_SIZE:]
+
+    def at_each(self, indexes: list[int]) -> list[bytes]:
+        members = self.members(0, len(self))
+        return [members[index] for index in indexes]
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         return self.members(0, len(self)), 0
@@ -238,6 +246,9 @@ class ManyScores(Scores):
 
     def at(self, index: int) -> bytes:
         return self._members.at(index)
+
+    def at_each(self, indexes: list[int]) -> list[bytes]:
+        return self._members.at_each(indexes)
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         found, after = self._members.scan(cursor, count)

@@ -88,6 +88,12 @@ class SetValue(Companion):
             return b"%d" % self._integers[index]
         return self._members.at(index)
 
+    def at_each(self, indexes: list[int]) -> list[bytes]:
+        """Like `at`, for many indexes at once."""
+        if self._encoding == INTSET:
+            return [b"%d" % self._integers[index] for index in indexes]
+        return self._members.at_each(indexes)
+
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `Members.scan`."""
         return (self.members(), 0) if self._encoding == INTSET else self._members.scan(cursor, count)

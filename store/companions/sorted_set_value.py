@@ -92,6 +92,10 @@ class SortedSetValue(Companion):
         """The member at an index, in an order that lasts until a member comes or goes."""
         return self._scores.at(index)
 
+    def at_each(self, indexes: list[int]) -> list[bytes]:
+        """Like `at`, for many indexes at once."""
+        return self._scores.at_each(indexes)
+
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `Members.scan`; few members are in the order of their scores."""
         return self._scores.scan(cursor, count)

@@ -196,6 +196,20 @@ def test_neighbours_start_with_each_key_in_turn(form: Any) -> None:
         table.neighbours(5000)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_keys_at_all_indexes_are_all_keys(form: Any) -> None:
+    table = form.KeyTable()
+    assert table.keys_at([]) == []
+    keys = [b"key:%d" % number for number in range(5000)]
+    for key in keys:
+        table.put(key, b"v")
+    assert sorted(table.keys_at(list(range(5000)))) == sorted(keys)
+    assert sorted(table.keys_at([index])[0] for index in range(5000)) == sorted(keys)
+    assert len(set(table.keys_at([7, 7, 8]))) == 2
+    with pytest.raises(IndexError):
+        table.keys_at([5000])
+
+
 def test_both_forms_scan_in_the_same_order() -> None:
     tables = [form.KeyTable() for form in FORMS]
     for table in tables:
