@@ -34,6 +34,11 @@ def _intersection(sets: list[SetValue | None], limit: int) -> Members:
     if len(present) < len(sets):
         return found
     smallest, others = present[0], present[1:]
+    if limit >= len(smallest):
+        found = smallest.members()
+        for other in others:
+            found = [member for member in found if member in other]
+        return found
     for member in smallest.members():
         for other in others:
             if member not in other:
@@ -63,6 +68,11 @@ def _difference(sets: list[SetValue | None], limit: int) -> Members:
         return []
     others = sorted([value for value in sets[1:] if value is not None], key=len, reverse=True)
     found: Members = []
+    if limit >= len(first):
+        found = first.members()
+        for other in others:
+            found = [member for member in found if member not in other]
+        return found
     for member in first.members():
         for other in others:
             if member in other:

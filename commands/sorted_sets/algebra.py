@@ -100,7 +100,7 @@ def _operands(
         index += 1
     weighted: list[Scores | None] = []
     for table, weight in zip(tables, weights, strict=True):
-        if table is not None and has_weights:
+        if table is not None and has_weights and (weight != 1.0 or aggregate == b"COUNT"):
             table = {member: weight if aggregate == b"COUNT" else weight * score for member, score in table.items()}
         weighted.append(table)
     return Operands(weighted, aggregate, with_scores)
@@ -129,6 +129,9 @@ def _union(operands: Operands) -> Scores:
     """The members of all tables."""
     found: Scores = {}
     for table in _by_size(operands.tables):
+        if not found:
+            found = {member: _number(score) for member, score in table.items()}
+            continue
         for member, score in table.items():
             old = found.get(member)
             number = _number(score)

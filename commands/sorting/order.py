@@ -21,6 +21,10 @@ def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *
     """The elements in the order of their weights, or of their own numbers; those of one number are ordered by their
     bytes. A missing weight is 0. Raises GenericError if a weight is no number."""
     numbers = _numbers(elements if weights is None else [weight if weight is not None else b"0" for weight in weights])
+    if len(set(numbers)) == len(numbers):
+        # No bytes are compared, and no element is looked up by its hash.
+        places = sorted(range(len(numbers)), key=numbers.__getitem__, reverse=reverse)
+        return [elements[place] for place in places]
     number_of = dict(zip(elements, numbers, strict=True))
     ordered = sorted(elements, reverse=reverse)
     ordered.sort(key=number_of.__getitem__, reverse=reverse)

@@ -140,8 +140,7 @@ def _store(context: Context, argv: list[bytes], key: bytes, found: list[bytes | 
             context.log_words(argv)
         return 0
     value = ListValue(context.limits)
-    for each in found:
-        value.append_element(each or b"")
+    value.append_elements([each or b"" for each in found])
     value.settle_encoding()
     context.db.overwrite(key, value, SORTSTORE, context.now_ms)
     context.log_words(argv, len(found))

@@ -104,6 +104,13 @@ class ListValue(Companion):
         quicklist.push_right(self._nodes, self._fill, element)
         self._note_new([element])
 
+    def append_elements(self, elements: list[bytes]) -> None:
+        """Like `append_element`, for many elements at once."""
+        self._is_packed = False
+        for element in elements:
+            quicklist.push_right(self._nodes, self._fill, element)
+        self._note_new(elements)
+
     # -- changes ---------------------------------------------------------------------------------
 
     def _note_new(self, elements: list[bytes]) -> None:
