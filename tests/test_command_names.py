@@ -22,6 +22,7 @@ EXEMPT = {
     "commands/execution/context.py": "the record of an expired key is DEL",
     "commands/permissions/user.py": "whether the user's rules allow MONITOR",
     "server/eviction/cycle.py": "the record of an evicted key is DEL or UNLINK",
+    "server/requests/admission.py": "an error that begins with the name of a command",
     "server/sockets/metrics_endpoint.py": "GET of HTTP",
 }
 PLACES = ("server", *(f"commands/{room}" for room in ("clients", "core", "execution", "observing", "permissions")))

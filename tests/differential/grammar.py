@@ -38,7 +38,7 @@ WEIGHTS = {
     "sorted-set": 4,
     "geo": 3,
     "string": 3,
-    "bitmap": 2,
+    "bitmap": 3,
     "generic": 2,
     "transactions": 4,
 }
