@@ -33,8 +33,8 @@ INTERRUPTED: Final = 130
 UNRELATED_NOTE: Final = "the servers do not follow each other"
 
 DESCRIPTION: Final = """Compares the datasets of two servers that run, each a Headrace or a Redis (7.0 or newer): keys,
-types, expiry times, strings, streams, groups, consumers and pending entries. It only reads. What differs is looked at
-again, since clients may write meanwhile."""
+types, expiry times, strings, hashes, lists, sets, sorted sets, streams, groups, consumers and pending entries. It only
+reads. What differs is looked at again, since clients may write meanwhile."""
 EPILOGUE: Final = f"""Addresses: {FORMS}. A password is better in
 HEADRACE_COMPARE_PASSWORD_A and _B, or REDISCLI_AUTH for both. Exit codes: 0 if all is equal, 1 if something differs,
 2 if it could not be compared."""

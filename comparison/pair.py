@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from .connection import Connection, ErrorReply, Request
@@ -15,7 +16,11 @@ T = TypeVar("T")
 
 # How long to wait between two questions for an offset.
 POLL_S: Final = 0.005
+# Bytes of the requests of some samples, about.
+SENT_SIZE_MAX: Final = 64 * 1024
 INFO: Final[Request] = (b"INFO", b"replication")
+# How the error begins with which servers refuse a command that they do not have.
+UNKNOWN: Final = "ERR unknown command"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +93,39 @@ class Pair:
 
     def ask(self, databases: Databases, requests: Sequence[Request]) -> tuple[list[Any], list[Any]]:
         """The replies of A and of B to the same requests."""
-        greetings = [side.send(databases, requests) for side in self.sides]
-        a, b = (side.receive(greeting, len(requests)) for side, greeting in zip(self.sides, greetings, strict=True))
+        return self._ask_each(databases, (requests, requests))
+
+    def _ask_each(
+        self, databases: Databases, requests: tuple[Sequence[Request], Sequence[Request]]
+    ) -> tuple[list[Any], list[Any]]:
+        """The replies of A and of B, each to its own requests."""
+        greetings = [side.send(databases, each) for side, each in zip(self.sides, requests, strict=True)]
+        a, b = (
+            side.receive(greeting, len(each))
+            for side, greeting, each in zip(self.sides, greetings, requests, strict=True)
+        )
         return a, b
 
+    def know(self, request: Request) -> bool:
+        """Whether both servers know a command, whatever they reply to this request."""
+        replies = self.ask((0, 0), [request])
+        return not any(isinstance(each, ErrorReply) and str(each).startswith(UNKNOWN) for (each,) in replies)
+
     def look(self, pieces: Sequence[Piece]) -> Iterator[tuple[Facts, Facts]]:
-        """The facts of pieces of one database on both servers."""
+        """The facts of pieces of one database on both servers; of a piece with a side, those of this one."""
         requests = [piece.requests() for piece in pieces]
-        flat = [each for some in requests for each in some]
-        replies = self.ask(pieces[0].databases, flat) if flat else ([], [])
-        start = 0
-        for piece, some in zip(pieces, requests, strict=True):
-            end = start + len(some)
-            yield piece.facts(replies[0][start:end]), piece.facts(replies[1][start:end])
-            start = end
+        found = []
+        asked = [
+            [some if piece.side in (None, index) else [] for piece, some in zip(pieces, requests, strict=True)]
+            for index in range(len(self.sides))
+        ]
+        flat_a, flat_b = ([each for some in parts for each in some] for parts in asked)
+        replies = self._ask_each(pieces[0].databases, (flat_a, flat_b)) if flat_a or flat_b else ([], [])
+        for parts, flat in zip(asked, replies, strict=True):
+            rest = iter(flat)
+            found.append([list(islice(rest, len(some))) for some in parts])
+        for piece, some, a, b in zip(pieces, requests, *found, strict=True):
+            yield piece.facts(a) if len(a) == len(some) else {}, piece.facts(b) if len(b) == len(some) else {}
 
     def facts_of(self, side: Side, piece: Piece) -> Facts:
         """The facts of a piece on one server."""
@@ -132,6 +156,8 @@ class Pair:
         """The facts of a piece on both servers at some moments, by the offset at each of them."""
         requests = piece.requests()
         unit: list[Request] = [(b"MULTI",), INFO, *requests, (b"EXEC",)]
+        # No more than a server reads before its replies are read.
+        count = max(1, min(count, SENT_SIZE_MAX // sum(len(word) for request in unit for word in request)))
         a, b = self.ask(piece.databases, unit * count)
         return self._by_offset(piece, a, len(unit)), self._by_offset(piece, b, len(unit))
 

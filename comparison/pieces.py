@@ -55,7 +55,11 @@ def pairs(flat: Sequence[Any]) -> dict[bytes, Any]:
 
 def fitting_count(sample: Sequence[Sequence[bytes]]) -> int:
     """The number of entries for one page, by the fields of some of them."""
-    size = max((sum(map(len, fields)) for fields in sample), default=0)
+    return count_of_size(max((sum(map(len, fields)) for fields in sample), default=0))
+
+
+def count_of_size(size: int) -> int:
+    """The number of items for one page, if they have so many bytes."""
     return max(1, min(PAGE_SIZE // (size + 1), PAGE_COUNT_MAX))
 
 
@@ -70,6 +74,11 @@ class Piece:
     def weight(self) -> int:
         """About how many items a reply can have. Many large pieces are not read at once."""
         return 1
+
+    @property
+    def side(self) -> int | None:
+        """The only server that is asked, 0 for A and 1 for B; None for both."""
+        return None
 
     def requests(self) -> list[Request]:
         """What reads the piece."""
@@ -92,50 +101,6 @@ class Piece:
     def narrowed(self, labels: Sequence[Label]) -> Piece:
         """The smallest piece that has these facts."""
         return self
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPiece(Piece):
-    """Type and expiry time of a key."""
-
-    # Whether the value is looked at too.
-    is_deep: bool = True
-
-    TYPE: ClassVar[Label] = (b"type",)
-
-    def requests(self) -> list[Request]:
-        return [(b"TYPE", self.key), (b"PEXPIRETIME", self.key)]
-
-    def facts(self, replies: Sequence[Any]) -> Facts:
-        kind, expires_ms = replies
-        is_absent(expires_ms)
-        if kind == b"none":
-            return {}
-        return {self.TYPE: kind, (b"expires",): None if expires_ms < 0 else expires_ms}
-
-    def following(self, a: Facts, b: Facts) -> Iterator[Piece]:
-        kind = a.get(self.TYPE)
-        if not self.is_deep or kind is None or kind != b.get(self.TYPE):
-            return
-        if kind == b"string":
-            yield TextPiece(self.databases, self.key)
-        elif kind == b"stream":
-            yield HeadPiece(self.databases, self.key)
-        else:
-            yield ForeignPiece(self.databases, self.key, kind)
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignPiece(Piece):
-    """A key of a type whose values are not compared. It never has facts."""
-
-    kind: bytes
-
-    def requests(self) -> list[Request]:
-        return []
-
-    def facts(self, replies: Sequence[Any]) -> Facts:
-        return {}
 
 
 @dataclass(frozen=True, slots=True)

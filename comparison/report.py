@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
+from .keys import KeyPiece
+from .members import ElementsPiece, FieldsPiece, MembersPiece, PlacesPiece, RanksPiece
 from .pieces import (
     ConsumersPiece,
+    Databases,
     EntriesPiece,
     Facts,
     HeadPiece,
-    KeyPiece,
     Label,
     PagePiece,
     PendingPiece,
@@ -27,12 +29,20 @@ DIFFERENT: Final = 1
 CANNOT_COMPARE: Final = 2
 RESULTS: Final = {EQUAL: "equal", DIFFERENT: "different", CANNOT_COMPARE: "not compared"}
 NOTHING: Final = "nothing"
+THERE: Final = "it is there"
+# Bytes of a member or of the name of a field in a line.
+NAME_SIZE_MAX: Final = 80
 
 
 def shown(data: bytes) -> str:
     """Bytes as text; what is no printable text as escapes."""
     text = data.decode("utf-8", "backslashreplace")
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _named(data: bytes) -> str:
+    """A member or the name of a field as text, cut if it is long."""
+    return f"'{shown(data[:NAME_SIZE_MAX])}'{'...' if len(data) > NAME_SIZE_MAX else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,10 @@ def _runs(finding: Finding) -> Iterator[list[Label]]:
     if isinstance(piece, KeyPiece) and not (a and b):
         yield [KeyPiece.TYPE]
         return
+    if isinstance(piece, PlacesPiece | MembersPiece):
+        # Where one element is missing, all that follow have other places.
+        yield [finding.labels[0]]
+        return
     if not isinstance(piece, PagePiece | HeadPiece):
         yield from ([label] for label in finding.labels)
         return
@@ -123,7 +137,12 @@ def _present(labels: Sequence[Label], facts: Facts) -> int | str:
 
 def _subject(piece: Piece, labels: Sequence[Label]) -> str:
     """What a run of labels is about."""
+    if isinstance(piece, MembersPiece):
+        noun, name = labels[0]
+        return f"field {_named(name)} expires" if noun == FieldsPiece.EXPIRES else f"{noun.decode()} {_named(name)}"
     words = [shown(word) for word in labels[0]]
+    if isinstance(piece, PlacesPiece):
+        return " ".join(words)
     end = "" if len(labels) == 1 else f" to {shown(labels[-1][0])}"
     if isinstance(piece, EntriesPiece):
         return f"entr{'ies' if end else 'y'} {words[0]}{end}"
@@ -139,13 +158,20 @@ def _subject(piece: Piece, labels: Sequence[Label]) -> str:
 def _words(piece: Piece, label: Label, facts: Facts, others: Facts) -> str:
     """A fact of one server in words. Of values it has only where they begin to differ."""
     if isinstance(piece, HeadPiece) and len(label) == 2:
-        return "it is there" if (*label, HeadPiece.GROUP_FIELDS[0]) in facts else NOTHING
+        return THERE if (*label, HeadPiece.GROUP_FIELDS[0]) in facts else NOTHING
     if label not in facts:
         return NOTHING
     value, other = facts[label], others.get(label)
     if isinstance(piece, EntriesPiece):
         words = f"{len(value)} words"
         return words if other is None else f"{words}, other from word {_parting(value, other) + 1}"
+    if isinstance(piece, ElementsPiece) or (isinstance(piece, FieldsPiece) and label[0] == FieldsPiece.NOUN):
+        words = f"{len(value)} bytes"
+        return words if other is None else f"{words}, other from byte {_parting(value, other)}"
+    if isinstance(piece, RanksPiece):
+        return f"member {_named(value[0])} with score {repr(value[1]).removesuffix('.0')}"
+    if isinstance(piece, MembersPiece) and value is True:
+        return THERE
     if isinstance(piece, PendingPiece):
         owner, time_ms, count = value
         if time_ms is None:
@@ -175,6 +201,8 @@ class Report:
         self._limit = limit
         self.certain_count = 0
         self.moving_count = 0
+        # The lists, sets, sorted sets and hashes that have a line, by whether it says that they change all the time.
+        self._told: set[tuple[Databases, bytes, bool]] = set()
 
     @property
     def is_full(self) -> bool:
@@ -182,7 +210,13 @@ class Report:
         return bool(self._limit) and self.certain_count + self.moving_count >= self._limit
 
     def add(self, finding: Finding) -> None:
-        """Write the differences of a finding."""
+        """Write the differences of a finding; of a list, set, sorted set or hash, only the first of the key."""
+        piece = finding.piece
+        if isinstance(piece, PlacesPiece | MembersPiece):
+            told = piece.databases, piece.key, finding.is_moving
+            if told in self._told:
+                return
+            self._told.add(told)
         for each in differences(finding):
             if self.is_full:
                 return
@@ -209,6 +243,7 @@ class Report:
                     "keys": counts.keys,
                     "entries": counts.entries,
                     "pending": counts.pending,
+                    "elements": counts.elements,
                     "differences": self.certain_count,
                     "moving": self.moving_count,
                     "not_compared": foreign_count,
@@ -228,6 +263,7 @@ class Report:
         if self.is_full:
             result += ", ended by --limit"
         seen = f"{counts.keys:,} keys, {counts.entries:,} entries, {counts.pending:,} pending entries"
+        seen += f", {counts.elements:,} elements" if counts.elements else ""
         self._write(f"{result} ({seen}, {seconds:.1f} s{note and '; '}{note})")
         return code
 

@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .connection import Request
+from .keys import ForeignPiece, KeyPiece
+from .members import PlacesPiece, WalkPiece
 from .pair import Pair, Side
-from .pieces import Databases, EntriesPiece, Facts, ForeignPiece, KeyPiece, PendingPiece, Piece
+from .pieces import Databases, EntriesPiece, Facts, PendingPiece, Piece
 
 # Keys that one SCAN returns, about.
 SCAN_COUNT: Final = 500
 # Pieces, and items in them, that are asked for at once.
 BATCH_COUNT_MAX: Final = 128
 BATCH_WEIGHT_MAX: Final = 4000
+# Is refused by servers without expiry times of fields, and else has some reply.
+FIELD_TIMES: Final[Request] = (b"HPEXPIRETIME", b"", b"FIELDS", b"1", b"")
 
 
 @dataclass(slots=True)
@@ -26,6 +30,8 @@ class Counts:
     keys_total: int = 0
     entries: int = 0
     pending: int = 0
+    # Of lists, sets, sorted sets and hashes.
+    elements: int = 0
     databases: set[Databases] = field(default_factory=set)
 
 
@@ -55,10 +61,11 @@ class Survey:
         for each in databases:
             sizes = self._pair.ask(each, [(b"DBSIZE",)])
             self.counts.keys_total += max(int(sizes[0][0]), int(sizes[1][0]))
+        has_field_times = self._pair.know(FIELD_TIMES)
         for each in databases:
             self.counts.databases.add(each)
             for keys in self._scan(self._pair.a, each):
-                yield from self._look(KeyPiece(each, key) for key in keys)
+                yield from self._look(KeyPiece(each, key, has_field_times=has_field_times) for key in keys)
             # All keys that A has were looked at; what is new now is on B alone.
             for keys in self._scan(self._pair.b, each):
                 yield from self._look(self._missing(self._pair.a, each, keys))
@@ -123,3 +130,7 @@ class Survey:
             self.counts.entries += len(facts)
         elif isinstance(piece, PendingPiece):
             self.counts.pending += len(facts)
+        elif isinstance(piece, PlacesPiece):
+            self.counts.elements += len(facts)
+        elif isinstance(piece, WalkPiece) and piece.side == 0:
+            self.counts.elements += len(facts.get(WalkPiece.FOUND, ()))

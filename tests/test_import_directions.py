@@ -92,6 +92,8 @@ ORDER = {
         "second_look",
         "survey",
         "pair",
+        "keys",
+        "members",
         "pieces",
         "connection",
         "address",

@@ -34,6 +34,11 @@ FILL = (
     "XNACK s g FAIL IDS 1 2-1",
     "XADD i IDMP producer one * f v",
     "XADD t 1-1 f v",
+    "HSET hash f value g value",
+    "HPEXPIRE hash 100000000 FIELDS 1 f",
+    "RPUSH list one two three",
+    "SADD set one two three",
+    "ZADD ranks 1 one 2 two 2.5 three",
 )
 # What is done on B, and the lines that report it.
 CHANGES = {
@@ -83,6 +88,29 @@ CHANGES = {
     "XCLAIM s g ann 0 1-1 IDLE 5000 RETRYCOUNT 1": [
         "'s' group 'g' pending entry 1-1: owner 'ann' at <ms> with count 1 on A, owner 'ann' at <ms> with count 1 on B"
     ],
+    "HSET hash g walue": ["'hash' field 'g': 5 bytes, other from byte 0 on A, 5 bytes, other from byte 0 on B"],
+    "HSET hash h value i value": ["'hash' field 'h': nothing on A, 5 bytes on B"],
+    "HDEL hash g": ["'hash' field 'g': 5 bytes on A, nothing on B"],
+    "HPERSIST hash FIELDS 1 f": ["'hash' field 'f' expires: <ms> on A, none on B"],
+    "HPEXPIRE hash 200000000 FIELDS 2 f g": ["'hash' field 'f' expires: <ms> on A, <ms> on B"],
+    "RPUSH list four five": ["'list' element 3: nothing on A, 4 bytes on B"],
+    "LSET list 1 twin": ["'list' element 1: 3 bytes, other from byte 2 on A, 4 bytes, other from byte 2 on B"],
+    "LPOP list": ["'list' element 0: 3 bytes, other from byte 0 on A, 3 bytes, other from byte 0 on B"],
+    "SADD set four": ["'set' member 'four': nothing on A, it is there on B"],
+    "SREM set one": ["'set' member 'one': it is there on A, nothing on B"],
+    "SMOVE set other one": [
+        "'other' type: nothing on A, set on B",
+        "'set' member 'one': it is there on A, nothing on B",
+    ],
+    "ZINCRBY ranks 0.25 two": ["'ranks' rank 1: member 'two' with score 2 on A, member 'two' with score 2.25 on B"],
+    "ZADD ranks inf last": ["'ranks' rank 3: nothing on A, member 'last' with score inf on B"],
+    "ZREM ranks one": ["'ranks' rank 0: member 'one' with score 1 on A, member 'two' with score 2 on B"],
+    "RENAME list ranks": ["'list' type: list on A, nothing on B", "'ranks' type: zset on A, list on B"],
+}
+# Changes by which a value has the same number of members, so that only a look at each of them finds the difference.
+EXCHANGES = {
+    ("SREM set one", "SADD set four"): "'set' member 'one': it is there on A, nothing on B",
+    ("HDEL hash g", "HSET hash h value"): "'hash' field 'g': 5 bytes on A, nothing on B",
 }
 
 
@@ -129,7 +157,7 @@ def without_times(line: str) -> str:
 def test_equal_servers_are_equal(equal, capsys) -> None:
     code, lines = compare(capsys, *equal)
     assert code == 0
-    assert lines[0].startswith("equal (5 keys, 5 entries, 2 pending entries, ")
+    assert lines[0].startswith("equal (9 keys, 5 entries, 2 pending entries, 11 elements, ")
     assert len(lines) == 1
 
 
@@ -141,6 +169,62 @@ def test_a_difference_is_a_line(equal, capsys, change: str) -> None:
     assert code == 1
     assert sorted(map(without_times, lines[:-1])) == sorted(CHANGES[change])
     assert lines[-1].startswith(f"different: {len(CHANGES[change])} differences (")
+
+
+@pytest.mark.parametrize("changes", EXCHANGES)
+def test_members_are_compared_where_there_are_as_many(equal, capsys, changes: tuple[str, ...]) -> None:
+    with equal[1].connect() as wire:
+        for change in changes:
+            assert wire.call(*change.split()) == b":1\r\n"
+    code, lines = compare(capsys, *equal, "--rounds", "1")
+    assert (code, lines[:-1]) == (1, [f"db 0 {EXCHANGES[changes]}"])
+
+
+def fill_large(wire: Wire) -> None:
+    """Values of several pages, in the encodings of large values."""
+    words = [f"{number:05}" for number in range(3000)]
+    wire.call("RPUSH", "large list", *words)
+    wire.call("SADD", "large set", *(f"m{word}" for word in words))
+    wire.call("ZADD", "large ranks", *(each for word in words for each in (int(word) // 100, word)))
+    wire.call("HSET", "large hash", *(each for word in words for each in (word, f"v{word}")))
+
+
+# A change on B, and the line that reports it.
+LATE = (
+    ("LSET", "large list", 2990, "x", "element 2990: 5 bytes, other from byte 0 on A, 1 bytes, other from byte 0 on B"),
+    ("LPUSH", "large list", "x", "element 0: 5 bytes, other from byte 0 on A, 1 bytes, other from byte 0 on B"),
+    ("SADD", "large set", "new", "member 'new': nothing on A, it is there on B"),
+    ("SREM", "large set", "m02222", "member 'm02222': it is there on A, nothing on B"),
+    ("ZREM", "large ranks", "02998", "rank 2998: member '02998' with score 29 on A, member '02999' with score 29 on B"),
+    (
+        "HSET",
+        "large hash",
+        "02222",
+        "x",
+        "field '02222': 6 bytes, other from byte 0 on A, 1 bytes, other from byte 0 on B",
+    ),
+    ("HDEL", "large hash", "02222", "field '02222': 6 bytes on A, nothing on B"),
+)
+
+
+@pytest.mark.parametrize("page_count_max", [100, pieces.PAGE_COUNT_MAX])
+def test_large_values_are_compared_to_the_end(
+    equal, capsys, page_count_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "PAGE_COUNT_MAX", page_count_max)
+    for server in equal:
+        with server.connect() as wire:
+            fill_large(wire)
+    code, lines = compare(capsys, *equal)
+    assert code == 0
+    assert int(lines[0].split(" elements")[0].split(", ")[-1].replace(",", "")) >= 12_011
+    for *change, line in LATE:
+        with equal[1].connect() as wire:
+            wire.call("DEL", *(f"large {each}" for each in ("list", "set", "ranks", "hash")))
+            fill_large(wire)
+            assert not wire.call(*change).startswith(b"-")
+        code, lines = compare(capsys, *equal, "--rounds", "1")
+        assert (code, lines[:-1]) == (1, [f"db 0 '{change[1]}' {line}"])
 
 
 def test_fields_that_differ_are_named_by_their_place_and_not_shown(equal, capsys) -> None:
@@ -189,7 +273,7 @@ def test_json_has_an_object_for_each_line(equal, capsys) -> None:
         "b": "nothing",
         "moving": False,
     }
-    assert (result["result"], result["differences"], result["keys"]) == ("different", 1, 5)
+    assert (result["result"], result["differences"], result["keys"]) == ("different", 1, 9)
 
 
 def test_pages_meet_where_one_server_has_more(equal, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +340,35 @@ def test_memory_is_bounded_by_pages(equal, capsys) -> None:
         tracemalloc.stop()
 
 
+def test_memory_of_members_is_bounded_by_pages(equal, capsys) -> None:
+    for server in equal:
+        with server.connect() as wire:
+            for number in range(700):
+                long = b"%d" % number + b"v" * (1 << 16)
+                wire.call("RPUSH", "wide list", long)
+                wire.call("HSET", "wide hash", number, long)
+                wire.call("SADD", "wide set", long)
+                wire.call("ZADD", "wide ranks", number, long)
+    tracemalloc.start()
+    try:
+        assert compare(capsys, *equal)[0] == 0
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_members_and_strings_of_a_megabyte_are_compared(equal, capsys) -> None:
+    """A server reads no more of long requests while its replies to others are not read."""
+    for server in equal:
+        with server.connect() as wire:
+            for number in range(20):
+                long = b"%d" % number + b"v" * (1 << 20)
+                wire.call("HSET", "long names", long, long)
+                wire.call("SADD", "wide set", long)
+                wire.call("RPUSH", "wide list", long)
+    assert compare(capsys, *equal)[0] == 0
+
+
 class Terminal(io.StringIO):
     """A standard error that is a terminal."""
 
@@ -269,7 +382,7 @@ def test_progress_is_shown_on_a_terminal_and_removed(equal, monkeypatch: pytest.
     monkeypatch.setattr(sys, "stderr", terminal)
     assert main(addresses) == 0
     first, *_, last = terminal.getvalue().split("\r\x1b[K")[1:]
-    assert first.endswith(" of 5 keys, 0 entries, 0 pending")
+    assert first.endswith(" of 9 keys, 0 entries, 0 pending")
     assert last == ""
 
 
@@ -290,6 +403,7 @@ def test_without_a_server_there_is_one_line(equal, capsys) -> None:
 def test_user_with_few_rights_can_compare(equal, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = equal
     rights = "+select +scan +type +pexpiretime +dbsize +strlen +getrange +xinfo +xrange +xpending +info +time +ping"
+    rights += " +lrange +zrange +sscan +scard +smismember +hscan +hlen +hmget +hpexpiretime"
     with a.connect() as wire:
         wire.call("ACL", "SETUSER", "reader", "on", ">a-password", "~*", *rights.split(), "+multi", "+exec")
         wire.call("SET", "text", "other")
@@ -384,6 +498,48 @@ def test_what_changes_all_the_time_without_a_common_stream_is_not_decided(equal,
     assert lines[-1].startswith("not compared, ")
 
 
+def test_members_that_change_meanwhile_are_no_difference(equal, capsys) -> None:
+    """A client moves what there is, so that pages of both servers are of different moments."""
+    a, b = equal
+    is_over = threading.Event()
+
+    def change() -> None:
+        with a.connect() as wire:
+            number = 0
+            while not is_over.is_set():
+                number += 1
+                wire.call("LMOVE", "large list", "large list", "LEFT", "RIGHT")
+                wire.call("SMOVE", "large set", "large set", "m00001")
+                wire.call("SADD", "large set", number)
+                wire.call("SREM", "large set", number - 3)
+                wire.call("ZADD", "large ranks", number, f"{number % 3000:05}")
+                wire.call("HSETEX", "large hash", "PX", 5_000, "FIELDS", 1, number, "v")
+                wire.call("HDEL", "large hash", number - 3)
+
+    with a.connect() as above, b.connect() as below:
+        fill_large(above)
+        follow(below, a)
+        thread = threading.Thread(target=change)
+        thread.start()
+        try:
+            code, lines = compare(capsys, a, b)
+            assert code == 0, lines
+            # A difference is found nevertheless.
+            below.call("CONFIG", "SET", "replica-read-only", "no")
+            below.call("SADD", "large set", "other")
+            below.call("HSET", "large hash", "02222", "other")
+            code, lines = compare(capsys, b, a)
+            below.call("CONFIG", "SET", "replica-read-only", "yes")
+        finally:
+            is_over.set()
+            thread.join()
+    assert code == 1
+    assert sorted(lines[:-1]) == [
+        "db 0 'large hash' field '02222': 5 bytes, other from byte 0 on A, 6 bytes, other from byte 0 on B",
+        "db 0 'large set' member 'other': it is there on A, nothing on B",
+    ]
+
+
 @pytest.mark.oracle
 def test_redis_and_headrace_are_compared_and_other_types_are_named(start_server: Callable[..., Server], capsys) -> None:
     redis, twin = (start_server("oracle", "--repl-diskless-sync-delay", "0") for _ in range(2))
@@ -391,6 +547,7 @@ def test_redis_and_headrace_are_compared_and_other_types_are_named(start_server:
     with redis.connect() as above, headrace.connect() as below, twin.connect() as beside:
         for line in FILL:
             above.call(*line.split())
+        fill_large(above)
         for wire in (below, beside):
             follow(wire, redis)
         settle(above, below, beside)
@@ -403,5 +560,13 @@ def test_redis_and_headrace_are_compared_and_other_types_are_named(start_server:
         assert lines[0] == "db 0 'an array' is not compared: it is an array"
         assert lines[1].startswith("not compared, 1 keys of other types (")
         below.call("REPLICAOF", "NO", "ONE")
-        code, lines = compare(capsys, redis, headrace, "--rounds", "1")
+        for *change, _ in LATE[2:5]:
+            below.call(*change)
+        below.call("HPEXPIREAT", "large hash", 9_000_000_000_000, "FIELDS", 1, "02222")
+        code, lines = compare(capsys, redis, headrace, "--rounds", "1", "--match", "large*")
+        assert (code, len(lines)) == (1, 4)
+        assert "db 0 'large hash' field '02222' expires: none on A, 9000000000000 on B" in lines
+        code, lines = compare(capsys, headrace, redis, "--rounds", "1", "--match", "large*")
+        assert "db 0 'large hash' field '02222' expires: 9000000000000 on A, none on B" in lines
+        code, lines = compare(capsys, redis, headrace, "--rounds", "1", "--match", "an*")
         assert (code, lines[0]) == (1, "db 0 'an array' type: array on A, nothing on B")

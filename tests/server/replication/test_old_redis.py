@@ -50,9 +50,19 @@ def test_an_old_redis_is_followed_and_compared(
             above.call("XACK", "s", f"g{start}", f"{start}-1", "3-1")
             above.call("XDEL", "s", f"{start + 7}-1")
             above.call("SET", f"text{start}", "v", "PX", 100_000_000)
+            above.call("RPUSH", "list", *range(start, start + 300))
+            above.call("SADD", "set", *range(start, start + 700))
+            above.call("ZADD", "ranks", 0.1, f"m{start}", 1e300, "last", "-inf", "first")
+            above.call("HSET", "hash", *range(start, start + 600))
             follow(below, old)
         settle(above, below)
         assert main([f"127.0.0.1:{old.port}", f"127.0.0.1:{replica.port}"]) == 0, capsys.readouterr().out
-        assert capsys.readouterr().out.startswith("equal (3 keys, 98 entries, ")
+        assert capsys.readouterr().out.startswith("equal (7 keys, 98 entries, ")
         below.call("REPLICAOF", "NO", "ONE")
+        below.call("HPEXPIRE", "hash", 100_000_000, "FIELDS", 1, 1)
+        below.call("ZINCRBY", "ranks", 1, "m1")
+        addresses = [f"127.0.0.1:{each.port}" for each in (replica, old)]
+        assert main([*addresses, "--rounds", "1"]) == 1
+        (line, _) = capsys.readouterr().out.splitlines()
+        assert line == ("db 0 'ranks' rank 1: member 'm100' with score 0.1 on A, member 'm1' with score 0.1 on B")
         assert below.call("XADD", "s", "1000-1", "f", "v") == b"$6\r\n1000-1\r\n"
