@@ -92,6 +92,24 @@ class TestDjangoRedis:
             assert not cache.lock("packing", timeout=60).acquire(blocking=False)
         assert cache.lock("packing", timeout=60).acquire(blocking=False)
 
+    def test_sessions_are_kept_and_removed(self, cache: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        from django.contrib.sessions.backends.cache import SessionStore
+        from django.core import cache as django_cache
+
+        monkeypatch.setattr(django_cache.caches._connections, "default", cache, raising=False)
+        session = SessionStore()
+        session["user"] = "ann"
+        session.set_expiry(60)
+        session.save()
+        key = session.session_key
+        assert len(cache.keys(f"*{key}")) == 1
+        assert SessionStore(key)["user"] == "ann"
+        session.cycle_key()
+        assert not SessionStore(key).exists(key)
+        assert SessionStore(session.session_key)["user"] == "ann"
+        session.flush()
+        assert cache.keys("*") == []
+
 
 def test_flask_caching_keeps_results(server: Server) -> None:
     require_client("flask_caching")
@@ -139,6 +157,39 @@ async def test_aiocache_keeps_values_and_locks(server: Server) -> None:
         assert not await cache.exists("packing-lock")
         assert await cache.clear(namespace="main:")
         assert not await cache.exists("a")
+
+
+async def test_cashews_keeps_results_tags_sets_and_locks(server: Server) -> None:
+    require_client("cashews")
+    from cashews import Cache, LockedError
+
+    cache, calls = Cache(), []
+    cache.setup(url(server))
+
+    @cache(ttl="1m", key="price:{item}", tags=["prices"])
+    async def price(item: str) -> int:
+        calls.append(item)
+        return len(item)
+
+    assert [await price("tea"), await price("tea"), await price("sugar")] == [3, 3, 5]
+    assert calls == ["tea", "sugar"]
+    await cache.delete_tags("prices")
+    assert await price("tea") == 3
+    assert calls == ["tea", "sugar", "tea"]
+    assert await cache.set("rum", 1, expire=60, exist=False)
+    assert not await cache.set("rum", 2, exist=False)
+    assert await cache.get_many("rum", "gin") == (1, None)
+    assert [await cache.incr("n", expire=60), await cache.incr("n", 2)] == [1, 3]
+    assert await cache.incr_bits("bits", 0, 3, size=4, by=5) == (5, 5)
+    assert await cache.get_bits("bits", 0, 3, size=4) == (5, 5)
+    async with cache.lock("packing", expire=60):
+        with pytest.raises(LockedError):
+            async with cache.lock("packing", expire=60, wait=False):
+                pass
+    assert not await cache.exists("packing")
+    await cache.delete_match("price:*")
+    assert not await cache.exists("price:tea")
+    await cache.close()
 
 
 @pytest.mark.parametrize(

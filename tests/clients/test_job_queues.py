@@ -16,6 +16,7 @@ DEADLINE_S = 120
 
 # The module of the library, by program.
 LIBRARIES = {
+    "apscheduler_jobs": "apscheduler",
     "arq_jobs": "arq",
     "bullmq_jobs": "bullmq",
     "celery_tasks": "celery",
@@ -24,7 +25,10 @@ LIBRARIES = {
     "dramatiq_actors": "dramatiq",
     "huey_tasks": "huey",
     "prefect_messages": "prefect_redis",
+    "redbeat_schedule": "redbeat",
     "rq_jobs": "rq",
+    "saq_jobs": "saq",
+    "streaq_tasks": "streaq",
     "taskiq_lists": "taskiq_redis",
 }
 # Modules that the programs share.

@@ -73,3 +73,29 @@ def test_emitters_of_mqemitter_hear_each_other(use: Use) -> None:
 
 def test_a_stream_that_another_client_began_is_resumed(use: Use) -> None:
     assert use("resumable-stream") == ["tea,rum", "tea,rum", None]
+
+
+def test_jobs_of_bullmq_wait_retry_repeat_and_follow_their_children(use: Use) -> None:
+    assert use("bullmq") == {
+        "counts": {"wait": 5, "prioritized": 2, "delayed": 1, "waiting-children": 1},
+        "results": ["first!", "delayed!", "again!", ["a!", "b!"]],
+        "refusal": "again",
+        "schedulers": ["often"],
+        "inOrder": ["first", "high", "low"],
+        "failures": 1,
+        "left": [],
+    }
+
+
+def test_jobs_of_bee_queue_wait_and_retry(use: Use) -> None:
+    assert use("bee-queue") == {"results": [5, 7, 9], "message": "again", "count": 3, "failed": 1}
+
+
+def test_a_message_that_moleculer_cannot_handle_is_retried_and_becomes_a_dead_letter(use: Use) -> None:
+    assert use("@moleculer/channels") == {
+        "packed": ["tea"],
+        "isRetried": True,
+        "letter": "rum",
+        "origin": "orders.bad",
+        "pending": 0,
+    }

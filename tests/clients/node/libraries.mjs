@@ -199,6 +199,110 @@ const libraries = {
     };
     return [await read(first), await read(second), await streams.resumableStream("id", () => null)];
   },
+
+  async bullmq() {
+    const { FlowProducer, Queue, QueueEvents, Worker } = await import("bullmq");
+    const connection = { host: "127.0.0.1", port: Number(port), maxRetriesPerRequest: null };
+    const queue = new Queue("jobs", { connection });
+    const events = new QueueEvents("jobs", { connection });
+    await events.waitUntilReady();
+    const order = [];
+    const work = async (job) => {
+      order.push(job.name);
+      if (job.name === "again" && job.attemptsMade === 0) throw new Error("again");
+      return job.name === "parent" ? Object.values(await job.getChildrenValues()).sort() : `${job.name}!`;
+    };
+    await queue.add("low", {}, { priority: 9 });
+    await queue.add("high", {}, { priority: 1 });
+    const first = await queue.add("first", {});
+    const delayed = await queue.add("delayed", {}, { delay: 200 });
+    const again = await queue.add("again", {}, { attempts: 2, backoff: 100 });
+    const failed = await queue.add("again", {}, { attempts: 1 });
+    const children = ["a", "b"].map((name) => ({ name, queueName: "jobs" }));
+    const flow = await new FlowProducer({ connection }).add({ name: "parent", queueName: "jobs", children });
+    const counts = await queue.getJobCounts("wait", "prioritized", "delayed", "waiting-children");
+    const worker = new Worker("jobs", work, { connection });
+    const waits = [first, delayed, again, flow.job].map((job) => job.waitUntilFinished(events));
+    const results = await Promise.all(waits);
+    const refusal = await failed.waitUntilFinished(events).catch((error) => error.message);
+    const repeated = new Promise((resolve) => worker.on("completed", ({ name }) => name === "tick" && resolve(name)));
+    await queue.upsertJobScheduler("often", { every: 100 }, { name: "tick" });
+    await repeated;
+    const schedulers = (await queue.getJobSchedulers()).map(({ key }) => key);
+    await queue.removeJobScheduler("often");
+    await worker.close();
+    const inOrder = order.filter((name) => ["first", "high", "low"].includes(name));
+    const failures = await queue.getFailedCount();
+    await queue.obliterate({ force: true });
+    return { counts, results, refusal, schedulers, inOrder, failures, left: await (await ioredis()).keys("bull:jobs:*") };
+  },
+
+  async "bee-queue"() {
+    const { default: Queue } = await import("bee-queue");
+    const queue = new Queue("jobs", { redis: { port: Number(port) }, activateDelayedJobs: true });
+    await queue.ready();
+    const succeeded = async (job) => {
+      const done = new Promise((resolve) => job.on("succeeded", resolve));
+      await job.save();
+      return done;
+    };
+    const tries = {};
+    queue.process(async ({ id, data }) => {
+      tries[id] = (tries[id] ?? 0) + 1;
+      if (data.fails >= tries[id]) throw new Error("again");
+      return data.left + data.right;
+    });
+    const results = await Promise.all([
+      succeeded(queue.createJob({ left: 2, right: 3 })),
+      succeeded(queue.createJob({ left: 3, right: 4, fails: 1 }).retries(2)),
+      succeeded(queue.createJob({ left: 4, right: 5 }).delayUntil(Date.now() + 200)),
+    ]);
+    const refused = queue.createJob({ fails: 9 });
+    const failure = new Promise((resolve) => refused.on("failed", (error) => resolve(error.message)));
+    await refused.save();
+    const message = await failure;
+    const { succeeded: count, failed } = await queue.checkHealth();
+    await queue.destroy();
+    return { results, message, count, failed };
+  },
+
+  async "@moleculer/channels"() {
+    const { default: moleculer } = await import("moleculer");
+    const { Middleware } = await import("@moleculer/channels");
+    const redis = { consumerOptions: { minIdleTime: 50, claimInterval: 20, processingAttemptsInterval: 20, startID: "0" } };
+    const adapter = { type: "Redis", options: { redis: { url, ...redis } } };
+    const middlewares = [Middleware({ adapter })];
+    const broker = new moleculer.ServiceBroker({ logger: false, middlewares });
+    const packed = [];
+    let tries = 0;
+    const dead = new Promise((resolve) => {
+      broker.createService({
+        name: "packers",
+        channels: {
+          "orders.new": async ({ item }) => void packed.push(item),
+          "orders.bad": {
+            maxRetries: 2,
+            deadLettering: { enabled: true, queueName: "orders.dead" },
+            async handler() {
+              tries += 1;
+              throw new Error("again");
+            },
+          },
+          "orders.dead": async ({ item }) => resolve(item),
+        },
+      });
+    });
+    await broker.start();
+    await broker.sendToChannel("orders.new", { item: "tea" });
+    await broker.sendToChannel("orders.bad", { item: "rum" });
+    const letter = await dead;
+    await broker.stop();
+    const client = await ioredis();
+    const [group] = await client.xinfo("GROUPS", "orders.bad");
+    const [[, fields]] = await client.xrange("orders.dead", "-", "+");
+    const origin = JSON.parse(fields[3])["x-original-channel"];
+    return { packed, isRetried: tries > 1, letter, origin, pending: (await client.xpending("orders.bad", group[1]))[0] };
+  },
 };
 
 console.log(JSON.stringify(await libraries[library]()));
