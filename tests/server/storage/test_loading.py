@@ -410,7 +410,7 @@ def loaded_keys(config: Config) -> list[dict[bytes, object]]:
         server.log_keeper.close()
 
 
-@pytest.mark.parametrize("record", ["ARSET a 0 v", "arset h 0 v", "CLUSTER FORGET x", "JSON.SET d $ 1", "VADD d s"])
+@pytest.mark.parametrize("record", ["ARSET a 0 v", "arset h 0 v", "JSON.SET d $ 1", "VADD d s"])
 def test_a_foreign_record_names_the_way_out(record: str, tmp_path: Path) -> None:
     config = log_with(tmp_path, "SET k v", record)
     with pytest.raises(LogError) as caught:
@@ -421,13 +421,13 @@ def test_a_foreign_record_names_the_way_out(record: str, tmp_path: Path) -> None
 
 def test_foreign_records_are_left_out_and_counted_by_command(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     records = ["SET k v", "ARSET a 0 v", "arset a 1 v", "MULTI", "VADD h VALUES 1 1 m", "SET l w", "EXEC",
-               "CLUSTER FORGET x", "JSON.SET d $ 1", "EXPIRE h 100", "DEL a", "XADD s 1-1 f v"]  # fmt: skip
+               "JSON.SET d $ 1", "EXPIRE h 100", "DEL a", "XADD s 1-1 f v"]  # fmt: skip
     config = log_with(tmp_path, *records)
     config.aof_skip_foreign_commands = True
     keys = loaded_keys(config)[0]
     assert keys.keys() == {b"k", b"l", b"s"}
     (warning,) = [record.message for record in caplog.records if record.levelname in ("WARNING", "CRITICAL")]
-    assert ": ARSET 2, CLUSTER 1, JSON.* 1, VADD 1. Their keys are missing" in warning
+    assert ": ARSET 2, JSON.* 1, VADD 1. Their keys are missing" in warning
 
 
 def test_names_that_redis_does_not_have_stop_the_start_all_the_same(tmp_path: Path) -> None:
