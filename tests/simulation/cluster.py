@@ -330,6 +330,13 @@ class Cluster:
                 large,
                 large,
                 [f"GET {key}"],
+                [f"HSET h{rnd.randrange(2)} f{rnd.randrange(4)} {rnd.randrange(100)}"],
+                [f"HINCRBY h{rnd.randrange(2)} f{rnd.randrange(4)} 1"],
+                [f"HPEXPIRE h{rnd.randrange(2)} {rnd.choice((20, 300, 3000))} FIELDS 2 f0 f{rnd.randrange(1, 4)}"],
+                [f"RPUSH l {rnd.randrange(9)} {rnd.randrange(9)}", "LMOVE l m LEFT RIGHT", "LTRIM m -9 -1"],
+                [f"SADD s {rnd.randrange(20)}", "SPOP s 2", f"SADD s x{rnd.randrange(20)}"],
+                [f"ZADD z {rnd.random()} {rnd.randrange(20)}", f"ZINCRBY z 0.1 {rnd.randrange(20)}", "ZPOPMIN z"],
+                ["MULTI", f"HINCRBY h0 f{rnd.randrange(4)} 1", "LPOP l", f"SADD s {rnd.randrange(20)}", "EXEC"],
             ]
         )
         index = rnd.choice((0, 0, 3))

@@ -13,6 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from headrace.store.ids import SEQ_BITS, id_after, make_id
+from simulation.member_model import MemberModel
 
 IDMP_DURATION_MS = 20_000
 IDMP_PAIRS_MAX = 100
@@ -400,6 +401,7 @@ class State:
     models: dict[bytes, Model]
     # (value, expiry time in Unix ms) by key.
     strings: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
+    members: MemberModel = field(default_factory=MemberModel)
 
     def copy(self) -> State:
         """A copy that later changes do not affect."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from headrace.persistence.records import CHECKSUM_PREFIX
+from headrace.server.configuration.config import Config
 from headrace.store.ids import format_id
 from headrace.store.stream import Stream
 from simulation.model import IDMP_DURATION_MS, Entry, State
@@ -63,6 +64,9 @@ class ServerRun(Generic[StateT]):
 
     # -- what a subclass has -----------------------------------------------------------------------
 
+    def _set_up(self, config: Config) -> None:
+        """Change directives of a server that is about to start."""
+
     def _connect_clients(self) -> None:
         """Connect the clients other than `producer` to a server that was just started."""
         raise NotImplementedError
@@ -111,6 +115,7 @@ class ServerRun(Generic[StateT]):
         self.loop = SteppingLoop(self.clock)
         config = new_config(self.policy, has_rdb_base=bool(self.seed % 2))
         config.stream_idmp_duration = IDMP_DURATION_MS // 1000
+        self._set_up(config)
         self.disk.on_boundary = self._pass_boundary
         self.server = server = SimulatedServer(config, self.clock, self.disk, self.fsyncs)
         server.move_with(self.loop, self.writer)

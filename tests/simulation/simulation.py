@@ -2,9 +2,9 @@
 
     Simulation(seed, b"always").run(minutes=15)
 
-Producers add. Consumers read, wait, claim, release, acknowledge late, stall, and reconnect. The server is killed,
-between two steps or inside one, and started again from what its disk kept. A `Model` of each stream predicts every
-reply, and after every step the store must equal the model.
+Producers add. Consumers read, wait, claim, release, acknowledge late, stall, and reconnect. Clients change and take
+members of other types. The server is killed, between two steps or inside one, and started again from what its disk
+kept. A `Model` of each stream and a `MemberModel` predict every reply, and after every step the store must equal them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
+from headrace.server.configuration.config import Config
 from headrace.store.ids import format_id, parse_id
 from simulation.invariants import IDEMPOTENT_IDS, check_stream, differences, pair_differences, string_differences
+from simulation.member_acts import PACKED_MAX, MemberActs, member_differences
 from simulation.model import GROUPS, ClaimOptions, GroupModel, Model, State, Wait
-from simulation.server_run import CRASH_SHARE, ServerRun, Violation, entry_rows, id_words
+from simulation.server_run import CRASH_SHARE, Violation, entry_rows, id_words
 
 KEYS = (b"q0", b"q1")
 GROUP_BY_CONSUMER = {b"c0": b"g", b"c1": b"g", b"c2": b"g", b"c3": b"g", b"d0": b"h", b"d1": b"h"}
@@ -30,11 +32,15 @@ RELEASES = (b"SILENT", b"FAIL", b"FAIL", b"FATAL")
 EXPIRY_MS = (1, 100, 700)
 
 
-class Simulation(ServerRun[State]):
+class Simulation(MemberActs):
     """One run, in which the server is restarted after each crash."""
 
     def __init__(self, seed: int, policy: bytes, *, crash_share: float = CRASH_SHARE) -> None:
         super().__init__(seed, policy, State({key: Model() for key in KEYS}), crash_share=crash_share)
+
+    def _set_up(self, config: Config) -> None:
+        config.hash_max_listpack_entries = config.set_max_listpack_entries = PACKED_MAX
+        config.set_max_intset_entries = config.zset_max_listpack_entries = PACKED_MAX
 
     def _create(self) -> None:
         for key, group in product(KEYS, GROUPS):
@@ -46,6 +52,7 @@ class Simulation(ServerRun[State]):
         self.waiting: dict[bytes, tuple[bytes, Wait]] = {}
         # Consumers that have reconnected and have not read their history yet.
         self.returned = set(self.consumers)
+        self.connect_poppers()
 
     def _note_restart(self) -> None:
         for model in self.models.values():
@@ -53,7 +60,7 @@ class Simulation(ServerRun[State]):
             model.started_ms = self.clock()
 
     def _is_of_interest(self, act: Callable[[], None]) -> bool:
-        return act == self._add_together
+        return act in (self._add_together, self._change_together)
 
     # -- lives of the server ---------------------------------------------------------------------
 
@@ -64,7 +71,8 @@ class Simulation(ServerRun[State]):
 
     def _differences(self, state: State) -> list[str]:
         """Differences between the restarted server and this state."""
-        wrong = string_differences(state.strings, self.server.store.databases[0], self.clock())
+        db, now_ms = self.server.store.databases[0], self.clock()
+        wrong = string_differences(state.strings, db, now_ms) + member_differences(state.members, db, now_ms)
         for key in KEYS:
             wrong += differences(state.models[key], self._stream(key))
         return wrong
@@ -75,6 +83,7 @@ class Simulation(ServerRun[State]):
         ready = [name for name, peer in self.consumers.items() if name not in self.waiting]
         actions: list[Callable[[], None]] = [self._add] * 5 + [self._add_together, self._add_idempotent]
         actions += [self._delete, self._trim, self._delete_all, self._set_string, self._get_string, self._rewrite]
+        actions += self.member_actions()
         if ready:
             consumer = self.rnd.choice(ready)
             of_consumers: list[Callable[[bytes], None]] = [
@@ -208,6 +217,7 @@ class Simulation(ServerRun[State]):
 
     def _check_waits(self) -> None:
         """A wait ends after its deadline, and no earlier."""
+        self.check_pops()
         for consumer, (key, wait) in list(self.waiting.items()):
             replies = self._take(self.consumers[consumer])
             is_over = self.clock() > wait.deadline_ms
@@ -366,11 +376,21 @@ class Simulation(ServerRun[State]):
                 wrong = pair_differences(model, stream, self.clock())
             if wrong:
                 raise Violation(f"{key.decode()}, {self._where()}: {wrong}")
-        wrong = string_differences(self.state.strings, self.server.store.databases[0], self.clock())
+        db, now_ms = self.server.store.databases[0], self.clock()
+        wrong = string_differences(self.state.strings, db, now_ms)
+        wrong += member_differences(self.members, db, now_ms)
         if wrong:
             raise Violation(f"{self._where()}: {wrong}")
-        if len(self.server.dispatcher.waiters) != len(self.waiting):
-            raise Violation(f"{len(self.server.dispatcher.waiters)} waiters, {self._where()}: {self.waiting}")
+        if len(self.server.dispatcher.waiters) != len(self.waiting) + len(self.pops):
+            waiting = [*self.waiting.values(), *self.pops]
+            raise Violation(f"{len(self.server.dispatcher.waiters)} waiters, {self._where()}: {waiting}")
+
+
+class MembersSimulation(Simulation):
+    """A simulation in which clients use hashes, lists, sets and sorted sets alone."""
+
+    def _actions(self) -> list[Callable[[], None]]:
+        return [*self.member_actions(), self._rewrite]
 
 
 def _released_alike(row: list[Any]) -> list[Any]:

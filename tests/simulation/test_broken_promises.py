@@ -5,7 +5,7 @@ The first checks the log whenever a reply is sent. The second checks, after a cr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -19,11 +19,12 @@ from headrace.persistence.writer import Effect
 from headrace.server.requests import serving
 from headrace.server.requests.turns import Turns
 from headrace.server.storage.logkeeper import LogKeeper
+from headrace.store.companions.companion import Companion
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence
 from headrace.store.pending import Delivery
 from headrace.store.stream import Stream
-from simulation.simulation import Simulation, Violation
+from simulation.simulation import MembersSimulation, Simulation, Violation
 
 pytestmark = pytest.mark.skipif(is_compiled(), reason="methods of compiled classes cannot be replaced")
 MINUTES_MAX = 5.0
@@ -171,7 +172,7 @@ def unsound(self: Stream) -> None:
 
 
 BROKEN_COMMANDS = [
-    (claim, "_is_idle_enough", late_by_a_millisecond, "XCLAIM|XAUTOCLAIM"),
+    (claim, "_is_idle_enough", late_by_a_millisecond, "XCLAIM|XAUTOCLAIM|pending"),
     (release, "_released_count", counted, "pending"),
     (claim, "log_consumer", unlogged, "after a restart.*consumers"),
     (group_read, "log_consumer", unlogged, "after a restart.*consumers"),
@@ -186,6 +187,66 @@ def test_broken_command_is_detected(
 ) -> None:
     simulation = Simulation(3, b"no", crash_share=0.03)
     monkeypatch.setattr(owner, name, broken)
+    with pytest.raises(Violation, match=message):
+        simulation.run(MINUTES_MAX)
+
+
+def lose_expired_fields(patch: pytest.MonkeyPatch) -> None:
+    """The log gets no HDEL of a field that has expired: what is added to it later is added to its old value."""
+    take = Context.take_expired
+
+    def take_keys(self: Context) -> list[Effect]:
+        return [(index, record) for index, record in take(self) if b"HDEL" not in record]
+
+    patch.setattr(Context, "take_expired", take_keys)
+
+
+def rewrite_without_field_times(patch: pytest.MonkeyPatch) -> None:
+    """A rewritten log has the fields of hashes, and not when they expire."""
+    records = snapshot.companion_records
+
+    def timeless(key: bytes, value: Companion) -> Iterator[bytes]:
+        return (record for record in records(key, value) if b"HPEXPIREAT" not in record)
+
+    patch.setattr(snapshot, "companion_records", timeless)
+
+
+def serve_without_record(patch: pytest.MonkeyPatch) -> None:
+    """A client that has waited gets an element, and the log does not."""
+    log = Context.log
+
+    def log_others(self: Context, *words: bytes) -> None:
+        if words[0] != b"LPOP":
+            log(self, *words)
+
+    patch.setattr(Context, "log", log_others)
+
+
+def part_a_transaction(patch: pytest.MonkeyPatch) -> None:
+    """Changes of lists in a transaction are not written as one unit."""
+    append = AppendOnlyLog.append
+
+    def append_apart(self: AppendOnlyLog, effects: list[Effect], grouped: bool) -> None:
+        append(self, effects, grouped and not any(b"PUSH" in record for _, record in effects))
+
+    patch.setattr(AppendOnlyLog, "append", append_apart)
+
+
+# With the share of the steps that end in a crash: where crashes are frequent, no rewrite of the log is completed.
+BROKEN_MEMBERS = [
+    (lose_expired_fields, 0.1, r"after a restart, .*h\d is "),
+    (rewrite_without_field_times, 0.01, r"after a restart, .*h\d is "),
+    (serve_without_record, 0.1, r"after a restart, .*l\d is "),
+    (part_a_transaction, 0.3, r"after a restart, .*[hlmz]\d is "),
+]
+
+
+@pytest.mark.parametrize(("break_it", "crash_share", "message"), BROKEN_MEMBERS)
+def test_broken_change_of_members_is_detected(
+    break_it: Break, crash_share: float, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulation = MembersSimulation(4, b"always", crash_share=crash_share)
+    break_it(monkeypatch)
     with pytest.raises(Violation, match=message):
         simulation.run(MINUTES_MAX)
 

@@ -15,7 +15,7 @@ from itertools import count
 
 import pytest
 
-from simulation.simulation import Simulation
+from simulation.simulation import MembersSimulation, Simulation
 
 MINUTES = float(os.environ.get("HEADRACE_TEST_SIMULATED_MINUTES", "6"))
 RUNS_COUNT = 6
@@ -41,6 +41,13 @@ def test_every_reply_and_state_is_the_models_in_spite_of_crashes(
         record_property(name, number)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_members_of_other_types_are_the_models_in_spite_of_crashes(seed: int, counts: Counter[str]) -> None:
+    simulation = MembersSimulation(seed, (b"always", b"everysec", b"no")[seed % 3], crash_share=0.02)
+    simulation.run(MINUTES / len(SEEDS))
+    counts.update({f"{name} of members": simulation.counts[name] for name in ("crashes", "pops served")})
+
+
 def test_a_seed_gives_the_same_run_on_a_slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = []
     for step_s in (1e-7, 0.02):
@@ -61,6 +68,7 @@ def test_load_included_every_kind_of_event(counts: Counter[str]) -> None:
         pytest.skip("needs a load of some minutes first")
     wanted = ["crashes", "crashes inside a step", "disconnects", "claims", "waits served", "waits timed out"]
     wanted += ["read again", "claims with options", "transactions"]
+    wanted += ["pops served of members", "crashes of members", "pops timed out", "transactions of members"]
     if MINUTES >= 10 * RUNS_COUNT:  # too rare to be certain in a short run
         wanted += ["duplicates", "duplicates in doubt", "forgotten in doubt", "crashes within a rewrite"]
     assert all(counts[name] for name in wanted), counts
