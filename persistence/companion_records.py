@@ -15,7 +15,7 @@ MEMBERS_PER_RECORD: Final = 64
 
 
 def companion_records(key: bytes, value: Companion) -> Iterator[bytes]:
-    """Yield the records of a hash, a list, a set or a sorted set."""
+    """Yield the records of a hash or a set."""
     if isinstance(value, HashValue):
         words = [word for pair in value.items() for word in pair]
         yield from _in_records(b"HMSET", key, words, 2 * MEMBERS_PER_RECORD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ...protocol.replies import NULL_ARRAY, Reply
+from ...protocol.replies import Reply
 from ...store.companions.companion import Companion
 from ...store.database import Database
 from ...store.stream import Stream
@@ -46,7 +46,6 @@ class Blocked:
         "progress",
         "sent",
         "spent_ns",
-        "timeout_reply",
         "waits_for",
         "wake_in_ms",
     )
@@ -63,12 +62,11 @@ class Blocked:
         progress: Progress | None = None,
         can_be_unblocked: bool = True,
         waits_for: type[Stream] | type[Companion] = Stream,
-        timeout_reply: Reply = NULL_ARRAY,
     ) -> None:
         self.keys = keys
         # The command to run again; `$` is replaced by the ID it stood for.
         self.argv = argv
-        # Time until the client gets `timeout_reply`, or the reply of `progress`; None for BLOCK 0.
+        # Time until the client gets the null array, or the reply of `progress`; None for BLOCK 0.
         self.block_ms = block_ms
         # Time until a pending entry may have become idle enough (XREADGROUP CLAIM).
         self.wake_in_ms = wake_in_ms
@@ -86,8 +84,6 @@ class Blocked:
         self.can_be_unblocked = can_be_unblocked
         # The class of the values that end the wait.
         self.waits_for: Final = waits_for
-        # What the client gets at the deadline.
-        self.timeout_reply: Final = timeout_reply
         self._memory_size = 0
 
     @property

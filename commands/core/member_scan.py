@@ -1,4 +1,4 @@
-"""The cursor and the options of HSCAN, SSCAN and ZSCAN."""
+"""The cursor of SCAN, and the options of the commands like it that iterate over members: HSCAN, SSCAN."""
 
 from __future__ import annotations
 

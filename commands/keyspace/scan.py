@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...protocol.replies import Reply
-from ...store.errors import GenericError, syntax_error
+from ...store.errors import syntax_error
 from ...store.glob import matching_keys
-from ...store.ids import loose_number
 from ...store.value import type_name
+from ..core.member_scan import COUNT_DEFAULT, parse_cursor
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, Trait, command
 from ..execution.context import Context
 
-SCAN_COUNT_DEFAULT: Final = 10
 # With more keys than this, KEYS matches them in several loop turns.
 KEYS_AT_ONCE_MAX: Final = 5_000
 # Expired keys after which RANDOMKEY returns one, if expired keys are kept and each key expires. As in Redis.
@@ -130,7 +129,7 @@ def scan(context: Context, argv: list[bytes]) -> Reply:
     Returns the next cursor (0 at the end) and keys. A key that exists during the whole iteration is returned.
     Raises GenericError. Source: redis.io/commands/scan, Redis 6.0.
     """
-    cursor = _parse_cursor(argv[1])
+    cursor = parse_cursor(argv[1])
     pattern, count, wanted_type = _parse_scan(argv)
     db, now_ms = context.db, context.now_ms
     found, cursor = db.scan(cursor, count)
@@ -141,15 +140,8 @@ def scan(context: Context, argv: list[bytes]) -> Reply:
     return [b"%d" % cursor, found]
 
 
-def _parse_cursor(token: bytes) -> int:
-    try:
-        return loose_number(token)
-    except GenericError:
-        raise GenericError(b"invalid cursor") from None
-
-
 def _parse_scan(argv: list[bytes]) -> tuple[bytes, int, bytes | None]:
-    pattern, count, wanted_type = b"*", SCAN_COUNT_DEFAULT, None
+    pattern, count, wanted_type = b"*", COUNT_DEFAULT, None
     for index in range(2, len(argv), 2):
         word = argv[index].upper()
         if index + 1 == len(argv):

@@ -316,8 +316,6 @@ class FileReader:
         self.keys_count = 0
         # Keys left out because they had expired, with their databases.
         self.expired_keys: list[tuple[int, bytes]] = []
-        # Keys left out because their values have no members.
-        self.empty_count = 0
         # Keys left out because of their type.
         self.foreign_count = 0
 
@@ -493,8 +491,7 @@ class FileReader:
             try:
                 value = read_value(source, kind, self._limits, now_ms=self._now_ms)
             except EmptyValue:
-                self.empty_count += 1
-                return None
+                return None  # as in Redis
         self._is_left_out = not self._is_kept(key, expires_ms)
         return None if self._is_left_out else FileKey(self._db_index, key, value, expires_ms)
 

@@ -31,7 +31,6 @@ FOREIGN_TYPES: Final = {
 Skip = Callable[[Source], None]
 
 DOUBLE_SIZE: Final = 8
-TIME_SIZE: Final = 8
 # Longest text of an old score. Larger first bytes stand for NaN and the infinities.
 TEXT_SIZE_MAX: Final = 252
 

@@ -16,7 +16,7 @@ from ...commands.core.table import DECLARED, Trait
 from ...commands.execution.calls import count_call, count_commands, failed
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import refusal_of
-from ...protocol.replies import Reply
+from ...protocol.replies import NULL_ARRAY, Reply
 from ...store.errors import ReplyError
 from ...store.value import Value
 from .runner import Runner
@@ -200,7 +200,7 @@ class Serving:
     # -- ends without data -----------------------------------------------------------------------
 
     def run_timers(self, now_ms: int) -> None:
-        """Answer waits past their deadline, and run those again whose wake time has passed.
+        """Answer waits past their deadline with the null array, and run those again whose wake time has passed.
 
         `now_ms` is Unix time, for the commands that are run.
         """
@@ -215,7 +215,7 @@ class Serving:
 
     def _end_at_deadline(self, waiter: Waiter) -> None:
         progress = waiter.blocked.progress
-        self._end_without_run(waiter, waiter.blocked.timeout_reply if progress is None else progress.reply())
+        self._end_without_run(waiter, NULL_ARRAY if progress is None else progress.reply())
 
     def _end_without_run(self, waiter: Waiter, reply: Reply) -> None:
         """End a wait with this reply, without another run. It counts as the end of a call."""

@@ -1,1 +1,1 @@
-"""The values besides streams and strings: hashes, lists, sets and sorted sets."""
+"""The values besides streams and strings: hashes and sets."""

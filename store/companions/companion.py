@@ -1,4 +1,4 @@
-"""What hashes, lists, sets and sorted sets have in common."""
+"""What hashes and sets have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The members of a hash, a set or a sorted set: byte strings by byte string.
+"""The members of a hash or a set: byte strings by byte string.
 
 Few are in a dict, many in a table of keys, whose SCAN stays valid while members are added and removed, whose copy
 shares its parts, and which is freed a little at a time. Members that became many stay in a table.
