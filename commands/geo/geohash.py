@@ -18,8 +18,6 @@ SCORE_BITS: Final = 2 * STEP_MAX
 LATITUDE_TEXT_MAX: Final = 90.0
 
 ALPHABET: Final = b"0123456789bcdefghjkmnpqrstuvwxyz"
-# Characters of five bits; one more is always `0`, as in Redis.
-TEXT_SIZE: Final = 10
 TEXT_BITS: Final = 5
 
 _MASK_64: Final = (1 << 64) - 1

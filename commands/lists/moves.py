@@ -10,8 +10,9 @@ from ...store.errors import syntax_error
 from ...store.events import LPOP, RPOP
 from ..core.int64 import INT64_MAX
 from ..core.numbers import integer_between
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, command
 from ..execution.context import Context
+from .arguments import HOW_MANY, MOVE_ARGUMENTS, MOVE_KEYS
 from .ends import push
 
 SIDES: Final = (b"LEFT", b"RIGHT")
@@ -92,35 +93,13 @@ def move(context: Context, source: bytes, destination: bytes, from_left: bool, t
     "LMOVE",
     arity=5,
     flags=Flag.WRITE | Flag.DENYOOM,
-    keys=(
-        KeySpec(1, 1, 1, ("RW", "access", "delete")),
-        KeySpec(2, 2, 1, ("RW", "insert")),
-    ),
+    keys=MOVE_KEYS,
     categories=("list",),
     group="list",
     since="6.2.0",
     summary="Moves an element from an end of a list to an end of another one, and returns it.",
     complexity="O(1)",
-    arguments=(
-        Argument("source", "key", key_spec_index=0),
-        Argument("destination", "key", key_spec_index=1),
-        Argument(
-            "wherefrom",
-            "oneof",
-            arguments=(
-                Argument("left", "pure-token", token="LEFT"),
-                Argument("right", "pure-token", token="RIGHT"),
-            ),
-        ),
-        Argument(
-            "whereto",
-            "oneof",
-            arguments=(
-                Argument("left", "pure-token", token="LEFT"),
-                Argument("right", "pure-token", token="RIGHT"),
-            ),
-        ),
-    ),
+    arguments=MOVE_ARGUMENTS,
 )
 def lmove(context: Context, argv: list[bytes]) -> Reply:
     """LMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT>. Returns the element, null if there is none.
@@ -138,10 +117,7 @@ def lmove(context: Context, argv: list[bytes]) -> Reply:
     "RPOPLPUSH",
     arity=3,
     flags=Flag.WRITE | Flag.DENYOOM,
-    keys=(
-        KeySpec(1, 1, 1, ("RW", "access", "delete")),
-        KeySpec(2, 2, 1, ("RW", "insert")),
-    ),
+    keys=MOVE_KEYS,
     categories=("list",),
     group="list",
     since="1.2.0",
@@ -165,57 +141,15 @@ def rpoplpush(context: Context, argv: list[bytes]) -> Reply:
     "LMOVEM",
     arity=-5,
     flags=Flag.WRITE | Flag.DENYOOM,
-    keys=(
-        KeySpec(1, 1, 1, ("RW", "access", "delete")),
-        KeySpec(2, 2, 1, ("RW", "insert")),
-    ),
+    keys=MOVE_KEYS,
     categories=("list",),
     group="list",
     since="8.10.0",
     summary="Moves several elements from a list to another one, and returns them.",
     complexity="O(N) in the number of elements moved.",
     arguments=(
-        Argument("source", "key", key_spec_index=0),
-        Argument("destination", "key", key_spec_index=1),
-        Argument(
-            "wherefrom",
-            "oneof",
-            arguments=(
-                Argument("left", "pure-token", token="LEFT"),
-                Argument("right", "pure-token", token="RIGHT"),
-            ),
-        ),
-        Argument(
-            "whereto",
-            "oneof",
-            arguments=(
-                Argument("left", "pure-token", token="LEFT"),
-                Argument("right", "pure-token", token="RIGHT"),
-            ),
-        ),
-        Argument(
-            "how-many",
-            "block",
-            optional=True,
-            arguments=(
-                Argument(
-                    "selector",
-                    "oneof",
-                    arguments=(
-                        Argument("count", "integer", token="COUNT"),
-                        Argument("exactly", "integer", token="EXACTLY"),
-                    ),
-                ),
-                Argument(
-                    "ordering",
-                    "oneof",
-                    arguments=(
-                        Argument("obo", "pure-token", token="OBO"),
-                        Argument("bulk", "pure-token", token="BULK"),
-                    ),
-                ),
-            ),
-        ),
+        *MOVE_ARGUMENTS,
+        HOW_MANY,
     ),
 )
 def lmovem(context: Context, argv: list[bytes]) -> Reply:

@@ -9,6 +9,7 @@ from ..core.int64 import INT64_MAX
 from ..core.numbers import integer_between
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from .arguments import WHERE
 from .ends import pop
 from .moves import is_left
 
@@ -61,14 +62,7 @@ def pop_first(context: Context, request: PopRequest) -> Reply | None:
     arguments=(
         Argument("numkeys", "integer"),
         Argument("key", "key", multiple=True, key_spec_index=0),
-        Argument(
-            "where",
-            "oneof",
-            arguments=(
-                Argument("left", "pure-token", token="LEFT"),
-                Argument("right", "pure-token", token="RIGHT"),
-            ),
-        ),
+        WHERE,
         Argument("count", "integer", token="COUNT", optional=True),
     ),
 )

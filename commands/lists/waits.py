@@ -10,6 +10,7 @@ from ..clients.blocking import Blocked
 from ..core.numbers import timeout_in_seconds
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from .arguments import HOW_MANY, MOVE_ARGUMENTS, MOVE_KEYS, WHERE
 from .ends import pop
 from .moves import MoveRequest, is_left, move, move_several
 from .several_keys import PopRequest, pop_first
@@ -97,14 +98,7 @@ def brpop(context: Context, argv: list[bytes]) -> Reply:
         Argument("timeout", "double"),
         Argument("numkeys", "integer"),
         Argument("key", "key", multiple=True, key_spec_index=0),
-        Argument(
-            "where",
-            "oneof",
-            arguments=(
-                Argument("left", "pure-token", token="LEFT"),
-                Argument("right", "pure-token", token="RIGHT"),
-            ),
-        ),
+        WHERE,
         Argument("count", "integer", token="COUNT", optional=True),
     ),
 )
@@ -123,34 +117,14 @@ def blmpop(context: Context, argv: list[bytes]) -> Reply:
     "BLMOVE",
     arity=6,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.BLOCKING,
-    keys=(
-        KeySpec(1, 1, 1, ("RW", "access", "delete")),
-        KeySpec(2, 2, 1, ("RW", "insert")),
-    ),
+    keys=MOVE_KEYS,
     categories=("list",),
     group="list",
     since="6.2.0",
     summary="Moves an element from a list to another one, and waits if there is none.",
     complexity="O(1)",
     arguments=(
-        Argument("source", "key", key_spec_index=0),
-        Argument("destination", "key", key_spec_index=1),
-        Argument(
-            "wherefrom",
-            "oneof",
-            arguments=(
-                Argument("left", "pure-token", token="LEFT"),
-                Argument("right", "pure-token", token="RIGHT"),
-            ),
-        ),
-        Argument(
-            "whereto",
-            "oneof",
-            arguments=(
-                Argument("left", "pure-token", token="LEFT"),
-                Argument("right", "pure-token", token="RIGHT"),
-            ),
-        ),
+        *MOVE_ARGUMENTS,
         Argument("timeout", "double"),
     ),
 )
@@ -170,10 +144,7 @@ def blmove(context: Context, argv: list[bytes]) -> Reply:
     "BRPOPLPUSH",
     arity=4,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.BLOCKING,
-    keys=(
-        KeySpec(1, 1, 1, ("RW", "access", "delete")),
-        KeySpec(2, 2, 1, ("RW", "insert")),
-    ),
+    keys=MOVE_KEYS,
     categories=("list",),
     group="list",
     since="2.2.0",
@@ -202,58 +173,16 @@ def brpoplpush(context: Context, argv: list[bytes]) -> Reply:
     "BLMOVEM",
     arity=-6,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.BLOCKING,
-    keys=(
-        KeySpec(1, 1, 1, ("RW", "access", "delete")),
-        KeySpec(2, 2, 1, ("RW", "insert")),
-    ),
+    keys=MOVE_KEYS,
     categories=("list",),
     group="list",
     since="8.10.0",
     summary="Moves several elements from a list to another one, and waits if there are too few.",
     complexity="O(N) in the number of elements moved.",
     arguments=(
-        Argument("source", "key", key_spec_index=0),
-        Argument("destination", "key", key_spec_index=1),
-        Argument(
-            "wherefrom",
-            "oneof",
-            arguments=(
-                Argument("left", "pure-token", token="LEFT"),
-                Argument("right", "pure-token", token="RIGHT"),
-            ),
-        ),
-        Argument(
-            "whereto",
-            "oneof",
-            arguments=(
-                Argument("left", "pure-token", token="LEFT"),
-                Argument("right", "pure-token", token="RIGHT"),
-            ),
-        ),
+        *MOVE_ARGUMENTS,
         Argument("timeout", "double"),
-        Argument(
-            "how-many",
-            "block",
-            optional=True,
-            arguments=(
-                Argument(
-                    "selector",
-                    "oneof",
-                    arguments=(
-                        Argument("count", "integer", token="COUNT"),
-                        Argument("exactly", "integer", token="EXACTLY"),
-                    ),
-                ),
-                Argument(
-                    "ordering",
-                    "oneof",
-                    arguments=(
-                        Argument("obo", "pure-token", token="OBO"),
-                        Argument("bulk", "pure-token", token="BULK"),
-                    ),
-                ),
-            ),
-        ),
+        HOW_MANY,
     ),
 )
 def blmovem(context: Context, argv: list[bytes]) -> Reply:

@@ -19,6 +19,24 @@ AGGREGATES: Final = frozenset((b"SUM", b"MIN", b"MAX", b"COUNT"))
 
 Scores = dict[bytes, float]
 
+# How members of several sets are combined, as COMMAND DOCS prints it.
+WEIGHED: Final = (
+    Argument("weight", "integer", token="WEIGHTS", optional=True, multiple=True),
+    Argument(
+        "aggregate",
+        "oneof",
+        token="AGGREGATE",
+        optional=True,
+        arguments=(
+            Argument("sum", "pure-token", token="SUM"),
+            Argument("min", "pure-token", token="MIN"),
+            Argument("max", "pure-token", token="MAX"),
+            Argument("count", "pure-token", token="COUNT", since="8.8.0"),
+        ),
+    ),
+)
+WEIGHED_HISTORY: Final = (("8.8.0", "Added `COUNT` aggregate option."),)
+
 
 class Operands(NamedTuple):
     """What is combined: the scores of each key, weighted, by member; None for a missing key."""
@@ -188,22 +206,10 @@ def _store(
     arguments=(
         Argument("numkeys", "integer"),
         Argument("key", "key", multiple=True, key_spec_index=0),
-        Argument("weight", "integer", token="WEIGHTS", optional=True, multiple=True),
-        Argument(
-            "aggregate",
-            "oneof",
-            token="AGGREGATE",
-            optional=True,
-            arguments=(
-                Argument("sum", "pure-token", token="SUM"),
-                Argument("min", "pure-token", token="MIN"),
-                Argument("max", "pure-token", token="MAX"),
-                Argument("count", "pure-token", token="COUNT", since="8.8.0"),
-            ),
-        ),
+        *WEIGHED,
         Argument("withscores", "pure-token", token="WITHSCORES", optional=True),
     ),
-    history=(("8.8.0", "Added `COUNT` aggregate option."),),
+    history=WEIGHED_HISTORY,
 )
 def zunion(context: Context, argv: list[bytes]) -> Reply:
     """ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]
@@ -231,21 +237,9 @@ def zunion(context: Context, argv: list[bytes]) -> Reply:
         Argument("destination", "key", key_spec_index=0),
         Argument("numkeys", "integer"),
         Argument("key", "key", multiple=True, key_spec_index=1),
-        Argument("weight", "integer", token="WEIGHTS", optional=True, multiple=True),
-        Argument(
-            "aggregate",
-            "oneof",
-            token="AGGREGATE",
-            optional=True,
-            arguments=(
-                Argument("sum", "pure-token", token="SUM"),
-                Argument("min", "pure-token", token="MIN"),
-                Argument("max", "pure-token", token="MAX"),
-                Argument("count", "pure-token", token="COUNT", since="8.8.0"),
-            ),
-        ),
+        *WEIGHED,
     ),
-    history=(("8.8.0", "Added `COUNT` aggregate option."),),
+    history=WEIGHED_HISTORY,
 )
 def zunionstore(context: Context, argv: list[bytes]) -> Reply:
     """ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]
@@ -268,22 +262,10 @@ def zunionstore(context: Context, argv: list[bytes]) -> Reply:
     arguments=(
         Argument("numkeys", "integer"),
         Argument("key", "key", multiple=True, key_spec_index=0),
-        Argument("weight", "integer", token="WEIGHTS", optional=True, multiple=True),
-        Argument(
-            "aggregate",
-            "oneof",
-            token="AGGREGATE",
-            optional=True,
-            arguments=(
-                Argument("sum", "pure-token", token="SUM"),
-                Argument("min", "pure-token", token="MIN"),
-                Argument("max", "pure-token", token="MAX"),
-                Argument("count", "pure-token", token="COUNT", since="8.8.0"),
-            ),
-        ),
+        *WEIGHED,
         Argument("withscores", "pure-token", token="WITHSCORES", optional=True),
     ),
-    history=(("8.8.0", "Added `COUNT` aggregate option."),),
+    history=WEIGHED_HISTORY,
 )
 def zinter(context: Context, argv: list[bytes]) -> Reply:
     """ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]
@@ -311,21 +293,9 @@ def zinter(context: Context, argv: list[bytes]) -> Reply:
         Argument("destination", "key", key_spec_index=0),
         Argument("numkeys", "integer"),
         Argument("key", "key", multiple=True, key_spec_index=1),
-        Argument("weight", "integer", token="WEIGHTS", optional=True, multiple=True),
-        Argument(
-            "aggregate",
-            "oneof",
-            token="AGGREGATE",
-            optional=True,
-            arguments=(
-                Argument("sum", "pure-token", token="SUM"),
-                Argument("min", "pure-token", token="MIN"),
-                Argument("max", "pure-token", token="MAX"),
-                Argument("count", "pure-token", token="COUNT", since="8.8.0"),
-            ),
-        ),
+        *WEIGHED,
     ),
-    history=(("8.8.0", "Added `COUNT` aggregate option."),),
+    history=WEIGHED_HISTORY,
 )
 def zinterstore(context: Context, argv: list[bytes]) -> Reply:
     """ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]

@@ -25,6 +25,18 @@ class By(Enum):
 
 ALL: Final = -1
 
+# As COMMAND DOCS prints it.
+LIMIT: Final = Argument(
+    "limit",
+    "block",
+    token="LIMIT",
+    optional=True,
+    arguments=(
+        Argument("offset", "integer"),
+        Argument("count", "integer"),
+    ),
+)
+
 
 class RangeRequest:
     """A range that is asked for. `by` and `reverse` are None if options of the request say them."""
@@ -202,16 +214,7 @@ def zrevrange(context: Context, argv: list[bytes]) -> Reply:
         Argument("min", "double"),
         Argument("max", "double"),
         Argument("withscores", "pure-token", token="WITHSCORES", optional=True, since="2.0.0"),
-        Argument(
-            "limit",
-            "block",
-            token="LIMIT",
-            optional=True,
-            arguments=(
-                Argument("offset", "integer"),
-                Argument("count", "integer"),
-            ),
-        ),
+        LIMIT,
     ),
     history=(("2.0.0", "Added the `WITHSCORES` modifier."),),
     deprecated=("6.2.0", "`ZRANGE` with the `BYSCORE` argument"),
@@ -239,16 +242,7 @@ def zrangebyscore(context: Context, argv: list[bytes]) -> Reply:
         Argument("max", "double"),
         Argument("min", "double"),
         Argument("withscores", "pure-token", token="WITHSCORES", optional=True),
-        Argument(
-            "limit",
-            "block",
-            token="LIMIT",
-            optional=True,
-            arguments=(
-                Argument("offset", "integer"),
-                Argument("count", "integer"),
-            ),
-        ),
+        LIMIT,
     ),
     history=(("2.1.6", "`min` and `max` can be exclusive."),),
     deprecated=("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments"),
@@ -275,16 +269,7 @@ def zrevrangebyscore(context: Context, argv: list[bytes]) -> Reply:
         Argument("key", "key", key_spec_index=0),
         Argument("min"),
         Argument("max"),
-        Argument(
-            "limit",
-            "block",
-            token="LIMIT",
-            optional=True,
-            arguments=(
-                Argument("offset", "integer"),
-                Argument("count", "integer"),
-            ),
-        ),
+        LIMIT,
     ),
     deprecated=("6.2.0", "`ZRANGE` with the `BYLEX` argument"),
 )
@@ -310,16 +295,7 @@ def zrangebylex(context: Context, argv: list[bytes]) -> Reply:
         Argument("key", "key", key_spec_index=0),
         Argument("max"),
         Argument("min"),
-        Argument(
-            "limit",
-            "block",
-            token="LIMIT",
-            optional=True,
-            arguments=(
-                Argument("offset", "integer"),
-                Argument("count", "integer"),
-            ),
-        ),
+        LIMIT,
     ),
     deprecated=("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments"),
 )
@@ -359,16 +335,7 @@ def zrevrangebylex(context: Context, argv: list[bytes]) -> Reply:
             ),
         ),
         Argument("rev", "pure-token", token="REV", optional=True),
-        Argument(
-            "limit",
-            "block",
-            token="LIMIT",
-            optional=True,
-            arguments=(
-                Argument("offset", "integer"),
-                Argument("count", "integer"),
-            ),
-        ),
+        LIMIT,
     ),
 )
 def zrangestore(context: Context, argv: list[bytes]) -> Reply:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from .integers import as_integer
+
 # Bytes of a listpack without entries.
 EMPTY_SIZE: Final = 7
 # Bytes that Redis adds to an element to estimate its entry.
@@ -16,25 +18,12 @@ OVERHEAD: Final = 8
 SAFE_SIZE: Final = 8192
 # Bytes of a node by `list-max-listpack-size` -1, -2 and so on.
 SIZES: Final = (4096, 8192, 16384, 32768, 65536)
-INTEGER_LENGTH_MAX: Final = 20
-
-
-def _as_integer(element: bytes) -> int | None:
-    """The signed 64-bit integer of which the element is the canonical form, else None."""
-    length = len(element)
-    if not length or length > INTEGER_LENGTH_MAX or not (48 <= element[length - 1] <= 57):
-        return None
-    digits = element[1:] if element[0] == 45 else element
-    if not digits.isdigit() or (digits[0] == 48 and (length > 1)):
-        return None
-    number = int(element)
-    return number if -(1 << 63) <= number < 1 << 63 else None
 
 
 def entry_size(element: bytes) -> int:
     """Bytes of an element in a listpack."""
     length = len(element)
-    number = _as_integer(element) if length <= INTEGER_LENGTH_MAX else None
+    number = as_integer(element)
     if number is not None:
         if 0 <= number <= 127:
             return 2

@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 from ..limits import Limits
 from ..object_sizes import NUMBER_SIZE
 from .companion import Companion
+from .integers import as_integer
 from .members import Members
 
 INTSET: Final = b"intset"
@@ -21,23 +22,8 @@ HASHTABLE: Final = b"hashtable"
 
 # Bytes of the object and its attributes.
 SET_SIZE: Final = 96
-# Digits of a signed integer of 64 bits, with its sign.
-INTEGER_SIZE_MAX: Final = 20
-INT64_MIN: Final = -(2**63)
-INT64_MAX: Final = 2**63 - 1
 # Redis keeps no more integers in an intset, whatever the limit is.
 INTEGERS_MAX: Final = 1 << 30
-
-
-def as_integer(member: bytes) -> int | None:
-    """The number that a member is in its canonical form; None if it is none of 64 bits."""
-    if not member or len(member) > INTEGER_SIZE_MAX:
-        return None
-    digits = member[1:] if member[0] == 45 else member
-    if not digits.isdigit() or (digits[0] == 48 and len(member) > 1):
-        return None
-    number = int(member)
-    return number if INT64_MIN <= number <= INT64_MAX else None
 
 
 class SetValue(Companion):
@@ -157,13 +143,6 @@ class SetValue(Companion):
             return False
         del self._integers[bisect_left(self._integers, number)]
         return True
-
-    def become_intset(self) -> None:
-        """Become an intset, if the members are not too many. All of them are integers."""
-        if self._encoding != INTSET and len(self) <= min(self.limits.set_integers_max, INTEGERS_MAX):
-            self._integers = sorted(map(int, self._members.names()))
-            self._members = Members()
-            self._encoding = INTSET
 
     # -- keeping ---------------------------------------------------------------------------------
 
