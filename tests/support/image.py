@@ -25,7 +25,7 @@ import pytest
 from support.servers import is_oracle_required
 
 # One of the steps compiles.
-STEP_TIMEOUT_S: Final = 900
+STEP_TIMEOUT_S: Final = 1500
 # The time limit of `docker stop`.
 STOP_TIMEOUT_S: Final = 10
 
