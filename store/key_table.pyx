@@ -26,6 +26,7 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 
 from .text import EditedText, SumText
 
+include "block_size.pxi"
 include "splicing.pxi"
 
 cdef extern from *:
@@ -53,11 +54,6 @@ cdef enum:
     PLACE_BITS = 32
     # Longer strings are objects to which the entry refers: reading them copies nothing.
     INLINE_SIZE_MAX = 255
-    # Blocks up to this size come from Python's pools, without a header of their own.
-    POOLED_SIZE_MAX = 512
-    MALLOC_HEADER_SIZE = 8
-    # Bytes of a byte string without its text.
-    TEXT_HEADER_SIZE = 33
     # Children of a node of the heap, which are next to each other.
     ARITY = 4
 
@@ -107,13 +103,6 @@ cdef enum:
     HEADER_SIZE = 12
     TIME_SIZE = 8
     DUE_SIZE = 12
-
-
-cdef inline size_t block_size(size_t size) noexcept:
-    """Return the bytes that the allocator takes for a block."""
-    if size > POOLED_SIZE_MAX:
-        size += MALLOC_HEADER_SIZE
-    return (size + 15) & ~<size_t>15
 
 
 cdef inline char *key_of(Entry *entry) noexcept:

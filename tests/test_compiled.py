@@ -50,6 +50,13 @@ def test_modules_run_in_one_form(name: str) -> None:
     assert is_extension or not os.environ.get("HEADRACE_REQUIRE_COMPILED")
 
 
+@needs_compiler
+@pytest.mark.parametrize("name", sorted(CODECS))
+def test_every_codec_was_built_where_there_is_a_compiler(name: str) -> None:
+    """A build that fails falls back to the twins. Then their tests would be of the twins alone."""
+    assert not str(import_module(name.replace("/", ".")).__file__).endswith(".py")
+
+
 # -- which modules are compiled ------------------------------------------------------------------
 
 # What a compiled class can extend besides compiled classes.

@@ -6,12 +6,10 @@ Both modules behave alike and are tested by the same tests; `numbers` imports th
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
+from libc.math cimport isinf
 
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char *text, char **end, PyObject *overflow_exception) except? -1.0
-
-cdef extern from "math.h":
-    bint isinf(double number)
 
 
 def parse_decimal(bytes token not None):

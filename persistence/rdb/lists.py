@@ -55,7 +55,7 @@ def read_list(source: Source, kind: int, limits: Limits) -> ListValue:
 
 def _read_part(value: ListValue, source: Source, kind: int) -> None:
     if kind == LIST:
-        value.append_element(read_string(source))
+        value.append_elements([read_string(source)])
     elif kind == QUICKLIST:
         value.append_node(unpack_ziplist(read_string(source)), False)
     else:

@@ -98,14 +98,8 @@ class ListValue(Companion):
             self._nodes.append(Node(elements, is_plain))
             self._note_new(elements)
 
-    def append_element(self, element: bytes) -> None:
-        """Add an element that was loaded by itself. The list becomes a quicklist: see `settle_encoding`."""
-        self._is_packed = False
-        quicklist.push_right(self._nodes, self._fill, element)
-        self._note_new([element])
-
     def append_elements(self, elements: list[bytes]) -> None:
-        """Like `append_element`, for many elements at once."""
+        """Add elements that were loaded without a node. The list becomes a quicklist: see `settle_encoding`."""
         self._is_packed = False
         for element in elements:
             quicklist.push_right(self._nodes, self._fill, element)

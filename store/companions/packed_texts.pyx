@@ -8,13 +8,10 @@ a text takes a time that grows with the number of texts, as in the listpack of R
 
 cimport cython
 
+include "../integer_text.pxi"
 include "text_block.pxi"
 
 ctypedef long long i64
-
-cdef enum:
-    # Digits of a signed integer of 64 bits, with its sign.
-    INTEGER_SIZE_MAX = 20
 
 
 cdef int replace_item(Block *block, u8 *item, bytes text) except -1:
@@ -276,35 +273,10 @@ cdef class PackedPairs:
         return twin
 
 
-cdef bint read_integer(bytes text, i64 *number) noexcept:
-    """Read the signed 64-bit integer of which the text is the canonical form. Returns whether it is."""
-    cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(text)
-    cdef const u8 *end = at + PyBytes_GET_SIZE(text)
-    cdef bint is_negative = False
-    cdef u64 value = 0
-    cdef u64 limit
-    cdef u8 digit
-    if at == end or end - at > INTEGER_SIZE_MAX:
-        return False
-    if at[0] == c"-":
-        is_negative = True
-        at += 1
-    if at == end or at[0] < c"0" or at[0] > c"9" or (at[0] == c"0" and PyBytes_GET_SIZE(text) > 1):
-        return False
-    limit = (<u64>1 << 63) - (0 if is_negative else 1)
-    while at != end:
-        digit = at[0] - <u8>c"0"
-        if digit > 9 or value > (limit - digit) // 10:
-            return False
-        value = value * 10 + digit
-        at += 1
-    number[0] = <i64>(0 - value) if is_negative else <i64>value
-    return True
-
-
 cdef i64 listpack_size(bytes text) noexcept:
-    cdef i64 number, size = PyBytes_GET_SIZE(text)
-    if read_integer(text, &number):
+    cdef i64 size = PyBytes_GET_SIZE(text)
+    cdef long long number
+    if read_integer(PyBytes_AS_STRING(text), size, &number):
         if 0 <= number <= 127:
             return 2
         if -4096 <= number <= 4095:

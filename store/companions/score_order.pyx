@@ -273,9 +273,10 @@ cdef class ScoreOrder:
         if not self.chunks_count:
             self.open_chunk(0)
             self.count_groups()
-        elif self.chunks[self.spot_of(place).chunk].count == CHUNK_MAX:
-            self.split(self.spot_of(place).chunk)
         spot = self.spot_of(place)
+        if self.chunks[spot.chunk].count == CHUNK_MAX:
+            self.split(spot.chunk)
+            spot = self.spot_of(place)
         chunk = &self.chunks[spot.chunk]
         self.weight -= block_weight(chunk)
         try:

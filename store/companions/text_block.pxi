@@ -13,6 +13,8 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.string cimport memcmp, memcpy, memmove
 
+include "../block_size.pxi"
+
 ctypedef unsigned char u8
 ctypedef unsigned int u32
 ctypedef unsigned long long u64
@@ -22,11 +24,6 @@ cdef enum:
     LONG_SIZE = 255
     # Bytes of the two lengths of an item.
     LENGTHS_SIZE = 2
-    # Blocks up to this size come from Python's pools, without a header of their own, and grow by steps of 16 bytes.
-    POOLED_SIZE_MAX = 512
-    MALLOC_HEADER_SIZE = 8
-    # Bytes of a byte string without its text.
-    TEXT_HEADER_SIZE = 33
 
 cdef struct Block:
     u8 *data
@@ -41,13 +38,6 @@ cdef struct Needle:
     # A text that is looked for, without the bytes that all items have before it.
     const char *data
     Py_ssize_t size
-
-
-cdef inline size_t block_size(size_t size) noexcept:
-    """Return the bytes that the allocator takes for a block."""
-    if size > POOLED_SIZE_MAX:
-        size += MALLOC_HEADER_SIZE
-    return (size + 15) & ~<size_t>15
 
 
 cdef inline u32 payload_size(u8 length) noexcept:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from conftest import StartServer
@@ -47,13 +45,11 @@ def restore(wire: Wire, prefix: str, option: str, values: dict[str, int]) -> Non
         wire.call("RESTORE", prefix + key, due_ms, PAYLOAD, "ABSTTL", option, value)
 
 
-def limit(wire: Wire, size: int) -> None:
-    """Set maxmemory, and wait until everything that may be evicted is."""
-    wire.call("CONFIG", "SET", "maxmemory", size)
-    count, seen = -1, -2
-    while size and count != seen:
-        time.sleep(0.1)
-        count, seen = seen, int(field(wire, "evicted_keys", "stats"))
+def evict_all(wire: Wire, policy: str, keys_count: int) -> None:
+    """Set maxmemory so low that every key is evicted that may be, and wait for that."""
+    left_count = {"noeviction": keys_count, "volatile": 1, "allkeys": 0}[policy.partition("-")[0]]
+    wire.call("CONFIG", "SET", "maxmemory", 1)
+    until(lambda: wire.ask("DBSIZE") == left_count, f"{left_count} keys are left under {policy}")
 
 
 def evictions(server: Server) -> list[object]:
@@ -66,12 +62,12 @@ def evictions(server: Server) -> list[object]:
             seen.append(wire.call("CONFIG", "SET", "maxmemory-policy", name))
             option, values = ("FREQ", COUNTERS) if name.endswith("lfu") else ("IDLETIME", IDLE_S)
             restore(wire, name, option, values)
-            limit(wire, 1)
+            evict_all(wire, name, len(values))
             seen += [wire.call(*line.split()) for line in ("SET q 1", "GET q", "MULTI", "SET r 1", "EXEC", "DBSIZE")]
             seen.append(wire.call("EVAL", "return redis.call('SET', KEYS[1], 1)", 1, "n"))
             seen.append(field(wire, "evicted_keys", "stats"))
             seen.append(field(wire, "maxmemory_policy", "memory"))
-            limit(wire, 0)
+            wire.call("CONFIG", "SET", "maxmemory", 0)
         seen.append(take_records(reader, wire, b"end"))
     return seen
 
