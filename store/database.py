@@ -6,12 +6,12 @@ plain strings, `bytes`. Nothing here reads a clock: `now_ms` is Unix time in mil
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
 from sys import getsizeof
 from typing import TypeVar
 
-from .companions.companion import NEVER_DUE_MS, Companion
+from .companions.companion import Companion
 from .companions.hash_value import HashValue
+from .due_times import NEVER_DUE_MS, DueTimes
 from .errors import WrongType
 from .events import DEL, EXPIRED, HEXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .garbage import Garbage
@@ -39,7 +39,7 @@ class Database(Observed):
     removed."""
 
     __slots__ = (
-        "_companions_count", "_companions_size", "_hash_times", "_streams_size",
+        "_companions_count", "_companions_size", "_streams_size",
         "expired_keys", "expires", "expiring_hashes", "frozen", "garbage", "governed", "hits", "keeps_expired", "keys",
         "misses", "streams", "used_governed", "uses",
     )  # fmt: skip
@@ -65,10 +65,8 @@ class Database(Observed):
         # Keys that hold companions, and the bytes of these, each as of its last `recount`.
         self._companions_count = 0
         self._companions_size = 0
-        # Hashes that have fields with expiry times, with the first of these, and a heap of (time, key), also of times
-        # that no longer hold.
-        self.expiring_hashes: dict[bytes, int] = {}
-        self._hash_times: list[tuple[int, bytes]] = []
+        # The first expiry time of the fields of each hash that has such.
+        self.expiring_hashes = DueTimes()
         # (database index, key) of the keys that expiry removed and the log has not recorded yet. One list for a whole
         # store.
         self.expired_keys: list[ExpiredPlace] = [] if expired_keys is None else expired_keys
@@ -358,8 +356,8 @@ class Database(Observed):
         """No longer count a value that has lost its key."""
         self._companions_count -= 1
         self._companions_size -= value.counted_size
-        if self.expiring_hashes:
-            self.expiring_hashes.pop(key, None)
+        if len(self.expiring_hashes):
+            self.expiring_hashes.drop(key)
 
     def settle(self, key: bytes, value: Companion, event: Event | None = None) -> None:
         """After a change of the value at `key`: count its size, touch the key and announce the event. A value without
@@ -368,17 +366,16 @@ class Database(Observed):
         self.touch(key, event)
         if not len(value):
             self.discard(key)
-        elif value.first_due_ms < NEVER_DUE_MS or self.expiring_hashes:
+        elif value.first_due_ms < NEVER_DUE_MS or len(self.expiring_hashes):
             self.note_time(key, value)
 
     def note_time(self, key: bytes, value: Companion) -> None:
         """Note when the value's first member expires, for active expiry."""
         due_ms = value.first_due_ms
         if due_ms == NEVER_DUE_MS:
-            self.expiring_hashes.pop(key, None)
-        elif self.expiring_hashes.get(key, NEVER_DUE_MS) != due_ms:
-            self.expiring_hashes[key] = due_ms
-            heappush(self._hash_times, (due_ms, key))
+            self.expiring_hashes.drop(key)
+        elif self.expiring_hashes.get(key) != due_ms:
+            self.expiring_hashes.put(key, due_ms)
 
     def member_time_ms(self, now_ms: int) -> int:
         """The time by which members of values expire: `now_ms`, or 0 while expiry times have no effect."""
@@ -405,15 +402,13 @@ class Database(Observed):
 
     def expire_fields(self, now_ms: int, count: int) -> bool:
         """Remove up to `count` fields that are due, which no client reads. Returns whether there may be more."""
-        times = self._hash_times
-        while times and times[0][0] < now_ms:
-            due_ms, key = heappop(times)
-            if self.expiring_hashes.get(key) != due_ms:
-                continue
+        times = self.expiring_hashes
+        while len(times):
+            due_ms, key = times.first()
+            if due_ms >= now_ms:
+                break
             value = self.keys[key]
             assert isinstance(value, HashValue)
-            # The entry of the table is made anew.
-            del self.expiring_hashes[key]
             has_expired = False
             while count and (field := value.first_due(now_ms)) is not None:
                 value.pop(field)
@@ -498,8 +493,7 @@ class Database(Observed):
         self.expires = ExpiryTimes(self.keys)
         self.streams = {}
         self.governed = {}
-        self.expiring_hashes = {}
-        self._hash_times = []
+        self.expiring_hashes = DueTimes()
         self._streams_size = self._companions_size = self._companions_count = 0
         if self.uses is not None:
             self.uses = KeyUses(self.uses.rules)
@@ -527,7 +521,6 @@ class Database(Observed):
         self._streams_size, other._streams_size = other._streams_size, self._streams_size
         self._companions_size, other._companions_size = other._companions_size, self._companions_size
         self.expiring_hashes, other.expiring_hashes = other.expiring_hashes, self.expiring_hashes
-        self._hash_times, other._hash_times = other._hash_times, self._hash_times
         self._companions_count, other._companions_count = other._companions_count, self._companions_count
 
     def _swap_uses(self, other: Database) -> None:
@@ -559,8 +552,8 @@ class Database(Observed):
             for key, value in self.keys.items()
             if isinstance(value, HashValue) and value.first_due_ms < NEVER_DUE_MS
         }
-        assert set(self.expiring_hashes) == expiring
-        assert {(due_ms, key) for key, due_ms in self.expiring_hashes.items()} <= set(self._hash_times)
+        assert set(self.expiring_hashes.names()) == expiring
+        self.expiring_hashes.check()
         assert self._companions_count == len(companions)
         assert self._companions_size == sum(value.counted_size for value in companions)
 

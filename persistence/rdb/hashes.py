@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from ...store.companions.companion import NEVER_DUE_MS
 from ...store.companions.hash_value import LISTPACK, LISTPACK_EX, HashValue
 from ...store.companions.integers import as_integer
+from ...store.due_times import NEVER_DUE_MS
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms

@@ -66,7 +66,7 @@ class ActiveExpiry:
             if db.keys.expiring_count and not db.frozen and not db.keeps_expired:
                 self._sample(db, now_ms)
                 has_more |= _expire(db, now_ms, is_over)
-            if db.expiring_hashes and not db.frozen and not db.keeps_expired:
+            if len(db.expiring_hashes) and not db.frozen and not db.keeps_expired:
                 has_more |= _expire_fields(db, now_ms, is_over)
         self.cap_reached_count += has_more
         self.spent_ns += perf_counter_ns() - started_ns

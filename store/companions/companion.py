@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
+from ..due_times import NEVER_DUE_MS
 from ..limits import Limits
-
-# Later than any expiry time, as in `key_table`.
-NEVER_DUE_MS: Final = (1 << 62) - 1
 
 
 class Companion:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
+from ..due_times import NEVER_DUE_MS, DueTimes
 from ..limits import Limits
-from .companion import NEVER_DUE_MS, Companion
-from .field_times import FieldTimes
+from .companion import Companion
 from .members import Members
 
 LISTPACK: Final = b"listpack"
@@ -35,7 +35,7 @@ class HashValue(Companion):
         self._encoding = LISTPACK
         self._members = Members()
         # None until a field gets an expiry time.
-        self._times: FieldTimes | None = None
+        self._times: DueTimes | None = None
 
     def __len__(self) -> int:
         return len(self._members)
@@ -114,7 +114,7 @@ class HashValue(Companion):
         """Set the expiry time of an existing field. With `stays` it is in its place already: a file has it there."""
         times = self._times
         if times is None:
-            times = self._times = FieldTimes()
+            times = self._times = DueTimes()
         times.put(field, due_ms)
         self.first_due_ms = min(self.first_due_ms, due_ms)
         if self._encoding == LISTPACK:
@@ -204,5 +204,5 @@ class HashValue(Companion):
         assert (self._times is None) == (self.first_due_ms == NEVER_DUE_MS)
         if self._times is not None:
             self._times.check()
-            assert all(field in self._members for field in self._times.fields())
+            assert all(field in self._members for field in self._times.names())
             assert self.first_due_ms <= self._times.first()[0]

@@ -118,7 +118,7 @@ def test_fields_that_are_not_read_are_removed_when_they_are_due(fields_count: in
     while db.expire_fields(rig.clock(), 100):
         pass
     assert caller.call("HLEN h") == b":1\r\n"
-    assert not db.expiring_hashes
+    assert not len(db.expiring_hashes)
     db.check()
 
 

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from headrace.store.companions.companion import NEVER_DUE_MS
 from headrace.store.companions.hash_value import HashValue
+from headrace.store.due_times import NEVER_DUE_MS
 from headrace.store.limits import Limits
 
 SEED = 24

@@ -1,0 +1,83 @@
+"""Expiry times by name, in Unix ms: those of the fields of a hash, and of the hashes of a database."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from sys import getsizeof
+from typing import Any, Final
+
+# Later than any expiry time, as in `key_table`.
+NEVER_DUE_MS: Final = (1 << 62) - 1
+
+# Bytes of a time, in the table of times and in the heap.
+TIME_SIZE: Final = 96
+# Changed and dropped times stay in the heap until they are this many more than the others.
+STALE_SLACK: Final = 64
+
+
+class DueTimes:
+    """Times by name, and which one is the first."""
+
+    __slots__ = ("_due", "_heap")
+
+    def __init__(self) -> None:
+        self._due: dict[bytes, int] = {}
+        # (time, name), also of times that no longer hold.
+        self._heap: list[tuple[int, bytes]] = []
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def names(self) -> list[bytes]:
+        """The names that have a time."""
+        return list(self._due)
+
+    def get(self, name: bytes) -> int:
+        """The time of a name; NEVER_DUE_MS if it has none."""
+        return self._due.get(name, NEVER_DUE_MS)
+
+    def put(self, name: bytes, due_ms: int) -> None:
+        """Set the time of a name."""
+        self._due[name] = due_ms
+        heappush(self._heap, (due_ms, name))
+        self._forget_stale()
+
+    def drop(self, name: bytes) -> bool:
+        """Remove the time of a name. Returns whether it had one."""
+        if self._due.pop(name, None) is None:
+            return False
+        self._forget_stale()
+        return True
+
+    def _forget_stale(self) -> None:
+        """Make the heap anew if most of its times no longer hold."""
+        if len(self._heap) > 2 * len(self._due) + STALE_SLACK:
+            self._heap = [(due_ms, name) for name, due_ms in self._due.items()]
+            heapify(self._heap)
+
+    def first(self) -> tuple[int, bytes]:
+        """The first time, with its name. There is one."""
+        heap = self._heap
+        while self._due.get(heap[0][1]) != heap[0][0]:
+            heappop(heap)
+        return heap[0]
+
+    def copy(self) -> DueTimes:
+        """Other times that are alike."""
+        twin = DueTimes()
+        twin._due, twin._heap = self._due.copy(), self._heap.copy()
+        return twin
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the times."""
+        return getsizeof(self._due) + TIME_SIZE * len(self._due)
+
+    def heaps(self) -> list[Any]:
+        """What `Garbage` frees a little at a time."""
+        return [self._due, self._heap]
+
+    def check(self) -> None:
+        """Assert that the parts agree. Raises AssertionError."""
+        assert {(time_ms, name) for name, time_ms in self._due.items()} <= set(self._heap)
+        assert len(self._heap) <= 2 * len(self._due) + STALE_SLACK
