@@ -30,6 +30,11 @@ FAMILIES: Final = (
     "connections.tracking_commands",
     "connections.pubsub",
     "connections.waiting",
+    "arrays.elements",
+    "arrays.ranges",
+    "arrays.insertion",
+    "arrays.aggregates",
+    "arrays.search",
     # Before hashes, which add to numbers as these do.
     "strings.values",
     "strings.counter",

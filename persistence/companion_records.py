@@ -7,6 +7,7 @@ from typing import Final
 
 from ..protocol.packing import pack_command
 from ..protocol.scalars import double_text
+from ..store.companions.array_value import ArrayValue
 from ..store.companions.companion import Companion
 from ..store.companions.hash_value import HashValue
 from ..store.companions.list_value import ListValue
@@ -18,7 +19,7 @@ MEMBERS_PER_RECORD: Final = 64
 
 
 def companion_records(key: bytes, value: Companion) -> Iterator[bytes]:
-    """Yield the records of a hash or a set."""
+    """Yield the records of a companion."""
     if isinstance(value, HashValue):
         words = [word for pair in value.items() for word in pair]
         yield from _in_records(b"HMSET", key, words, 2 * MEMBERS_PER_RECORD)
@@ -33,6 +34,12 @@ def companion_records(key: bytes, value: Companion) -> Iterator[bytes]:
         return
     if isinstance(value, ListValue):
         yield from _in_records(b"RPUSH", key, list(value), MEMBERS_PER_RECORD)
+        return
+    if isinstance(value, ArrayValue):
+        words = [word for index, element in value.items() for word in (b"%d" % index, element)]
+        yield from _in_records(b"ARMSET", key, words, 2 * MEMBERS_PER_RECORD)
+        if value.cursor is not None:
+            yield pack_command((b"ARSEEK", key, b"%d" % value.next_index))
         return
     assert isinstance(value, SetValue)
     yield from _in_records(b"SADD", key, value.members(), MEMBERS_PER_RECORD)

@@ -36,6 +36,7 @@ ORDER = {
         "hashes",
         "sets",
         "sorted_sets",
+        "arrays",
         "hyperloglog",
         "lists",
         "bits",

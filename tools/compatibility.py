@@ -109,7 +109,6 @@ COMMANDS_OF_REDIS: Final = {
 
 # Groups without any command in Headrace, with the reason.
 OUT_OF_SCOPE: Final = {
-    "array": "Headrace is about streams.",
     "module": "There are no modules, and so no vector sets.",
 }
 

@@ -21,6 +21,7 @@ GROUPS: Final = {
     "set": "Sets",
     "sorted-set": "Sorted sets",
     "geo": "Places",
+    "array": "Arrays",
     "hyperloglog": "HyperLogLogs",
     "pubsub": "Pub/sub",
     "transactions": "Transactions",

@@ -143,3 +143,48 @@ def text_of(number: int) -> bytes:
     digits = _digits(scaled).rjust(FRACTION_DIGITS + 1, "0")
     text = f"{digits[:-FRACTION_DIGITS]}.{digits[-FRACTION_DIGITS:]}".rstrip("0").rstrip(".")
     return (b"-" if number < 0 and scaled else b"") + text.encode()
+
+
+# Significant digits of a number in the general form, and the smallest exponent of ten that is printed without `e`.
+GENERAL_DIGITS: Final = 17
+GENERAL_EXPONENT_MIN: Final = -4
+_LOG10_OF_2: Final = math.log10(2)
+
+
+def general_text(number: LongDouble) -> bytes:
+    """Returns the number as C's `%.17Lg` prints it: 17 significant digits, without zeros at the end."""
+    if isinstance(number, float):
+        return repr(number).encode()
+    if not number:
+        return b"0"
+    magnitude = abs(number)
+    exponent = math.floor((magnitude.bit_length() - 1 + EXPONENT_MIN) * _LOG10_OF_2)
+    digits = _significant(magnitude, exponent)
+    if len(digits) > GENERAL_DIGITS:
+        exponent += 1
+        digits = _significant(magnitude, exponent)
+    digits = digits.rstrip("0")
+    if not GENERAL_EXPONENT_MIN <= exponent < GENERAL_DIGITS:
+        text = f"{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e{exponent:+03d}"
+    elif exponent < 0:
+        text = f"0.{'0' * (-exponent - 1)}{digits}"
+    else:
+        whole, part = digits[: exponent + 1].ljust(exponent + 1, "0"), digits[exponent + 1 :]
+        text = f"{whole}.{part}" if part else whole
+    return (b"-" if number < 0 else b"") + text.encode()
+
+
+def _significant(magnitude: int, exponent: int) -> str:
+    """Returns the digits of a number from 10 ** exponent on, rounded to the nearest, ties to even."""
+    shift = GENERAL_DIGITS - 1 - exponent
+    numerator, divisor = magnitude * 10 ** max(shift, 0), ONE * 10 ** max(-shift, 0)
+    quotient, rest = divmod(numerator, divisor)
+    quotient += 2 * rest > divisor or (2 * rest == divisor and quotient & 1)
+    return str(quotient)
+
+
+def as_integer(number: LongDouble) -> int | None:
+    """Returns the number without its fraction, None for an infinity."""
+    if isinstance(number, float):
+        return None
+    return number // ONE if number >= 0 else -(-number // ONE)

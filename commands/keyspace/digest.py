@@ -12,6 +12,7 @@ from typing import Final
 from hiredis import Reader
 
 from ...protocol.scalars import shortest_text
+from ...store.companions.array_value import ArrayValue
 from ...store.companions.companion import Companion
 from ...store.companions.hash_value import HashValue
 from ...store.companions.list_value import ListValue
@@ -23,6 +24,8 @@ from ...store.stream import Stream
 from ...store.value import Value
 
 EMPTY: Final = bytes(20)
+# Empty indexes of an array in a row that are mixed one by one.
+GAP_MAX: Final = 1 << 20
 TYPE_STRING: Final = (0).to_bytes(4, "big")
 TYPE_STREAM: Final = (6).to_bytes(4, "big")
 
@@ -73,9 +76,25 @@ def _mix_companion(digest: bytes, value: Companion) -> bytes:
     elif isinstance(value, ListValue):
         for element in value:
             digest = _mix(digest, element)
+    elif isinstance(value, ArrayValue):
+        digest = _mix_array(digest, value)
     elif isinstance(value, SetValue):
         for member in value.members():
             digest = _add(digest, member)
+    return digest
+
+
+def _mix_array(digest: bytes, array: ArrayValue) -> bytes:
+    # Redis mixes a word for each empty index. A gap of more than the maximum would take hours: its size is mixed.
+    end = 0
+    for index, element in array.items():
+        if index - end <= GAP_MAX:
+            for _ in range(index - end):
+                digest = _mix(digest, b"(null)")
+        else:
+            digest = _mix(digest, b"(null) %d" % (index - end))
+        digest = _mix(digest, element)
+        end = index + 1
     return digest
 
 

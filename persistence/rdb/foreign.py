@@ -17,7 +17,6 @@ from .source import Source
 FOREIGN_TYPES: Final = {
     6: "a value of an early module",
     7: "a value of a module",
-    28: "an array",
 }
 
 Skip = Callable[[Source], None]

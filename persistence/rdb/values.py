@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ...store.companions.array_value import ArrayValue
 from ...store.companions.companion import Companion
 from ...store.companions.hash_value import HashValue
 from ...store.companions.list_value import ListValue
@@ -14,6 +15,7 @@ from ...store.image import StreamImage
 from ...store.limits import Limits
 from ...store.value import Value
 from ..errors import RdbError
+from .arrays import ARRAY, encode_array, read_array
 from .foreign import FOREIGN_TYPES
 from .hashes import HASH_TYPES, encode_hash, hash_type, read_hash
 from .lengths import read_string, string_parts
@@ -27,7 +29,9 @@ from .stream import STREAM_TYPES, WITH_RELEASED, encode_stream, read_stream
 VERSION: Final = 15
 STRING: Final = 0
 # Types of values that can be kept.
-READABLE_TYPES: Final = frozenset((STRING, *STREAM_TYPES, *HASH_TYPES, *LIST_TYPES, *SET_TYPES, *SORTED_SET_TYPES))
+READABLE_TYPES: Final = frozenset(
+    (STRING, *STREAM_TYPES, *HASH_TYPES, *LIST_TYPES, *SET_TYPES, *SORTED_SET_TYPES, ARRAY)
+)
 
 
 # What a file may have of a key.
@@ -44,6 +48,8 @@ def type_of(value: Content) -> int:
         return sorted_set_type(value)
     if isinstance(value, ListValue):
         return QUICKLIST_2
+    if isinstance(value, ArrayValue):
+        return ARRAY
     return set_type(value) if isinstance(value, SetValue) else WITH_RELEASED
 
 
@@ -57,6 +63,8 @@ def encode_value(value: Content, *, now_ms: int, compress: bool) -> Iterator[byt
         yield from encode_sorted_set(value, compress=compress)
     elif isinstance(value, ListValue):
         yield from encode_list(value, compress=compress)
+    elif isinstance(value, ArrayValue):
+        yield from encode_array(value, compress=compress)
     elif isinstance(value, SetValue):
         yield from encode_set(value, compress=compress)
     else:
@@ -78,6 +86,8 @@ def read_value(source: Source, kind: int, limits: Limits, *, now_ms: int) -> Val
         return read_list(source, kind, limits)
     if kind in SET_TYPES:
         return read_set(source, kind, limits)
+    if kind == ARRAY:
+        return read_array(source, limits)
     raise RdbError(type_error(kind))
 
 

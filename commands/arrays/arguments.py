@@ -1,0 +1,53 @@
+"""Keys, indexes and replies that several commands on arrays share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...protocol.replies import BigNumber, Reply
+from ...store.companions.array_value import INDEX_MAX, ArrayValue
+from ...store.errors import GenericError
+from ...store.ids import loose_number
+from ..core.int64 import INT64_MAX
+from ..core.numbers import integer
+from ..core.table import Argument, KeySpec
+from ..execution.context import Context
+
+READ_KEYS: Final = (KeySpec(1, 1, 1, ("RO", "access")),)
+UPDATE_KEYS: Final = (KeySpec(1, 1, 1, ("RW", "update")),)
+DELETE_KEYS: Final = (KeySpec(1, 1, 1, ("RW", "delete")),)
+KEY: Final = Argument("key", "key", key_spec_index=0)
+RANGE: Final = (Argument("start", "integer"), Argument("end", "integer"))
+
+
+def index_of(token: bytes, maximum: int = INDEX_MAX) -> int:
+    """The index that a text spells, as C's strtoull reads it: see `loose_number`. Raises GenericError."""
+    try:
+        index = loose_number(token.partition(b"\0")[0])
+    except GenericError:
+        index = maximum + 1
+    if index > maximum:
+        raise GenericError(b"invalid array index")
+    return index
+
+
+def index_reply(index: int) -> Reply:
+    """An index or a length as a reply: a number larger than 64 signed bits is a big number."""
+    return index if index <= INT64_MAX else BigNumber(b"%d" % index)
+
+
+def limit_of(token: bytes) -> int:
+    """The number after LIMIT. Raises GenericError."""
+    limit = integer(token)
+    if limit <= 0:
+        raise GenericError(b"LIMIT must be positive")
+    return limit
+
+
+def array_to_change(context: Context, key: bytes) -> ArrayValue:
+    """The array at a key. A missing one is created, and gets an element from the caller. Raises WrongType."""
+    value = context.db.find_companion(key, ArrayValue, context.now_ms)
+    if value is None:
+        value = ArrayValue(context.limits)
+        context.db.add(key, value)
+    return value

@@ -1,0 +1,239 @@
+"""Commands on single elements of an array, and on its sizes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...protocol.replies import Reply
+from ...store.companions.array_value import INDEX_MAX, SLICE_BITS, ArrayValue
+from ...store.errors import GenericError, no_such_key, syntax_error, wrong_number_of_arguments
+from ...store.events import ARDEL, ARMSET, ARSET
+from ..core.table import Argument, Flag, command
+from ..execution.context import Context
+from .arguments import DELETE_KEYS, KEY, READ_KEYS, UPDATE_KEYS, array_to_change, index_of, index_reply
+
+# Elements up to which Redis keeps a slice sparse: `array-sparse-kmax`.
+SPARSE_MAX: Final = 10
+# Slices of a directory, in bits. An array with more has a directory of directories.
+DIRECTORY_BITS: Final = 11
+
+
+@command(
+    "ARCOUNT",
+    arity=2,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=READ_KEYS,
+    categories=("array",),
+    group="array",
+    since="8.8.0",
+    summary="Returns how many elements an array has.",
+    complexity="O(1)",
+    arguments=(KEY,),
+)
+def arcount(context: Context, argv: list[bytes]) -> Reply:
+    """ARCOUNT key. Returns the number of elements, 0 if the key is missing. Raises WrongType. Source: Redis 8.8."""
+    value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
+    return 0 if value is None else len(value)
+
+
+@command(
+    "ARDEL",
+    arity=-3,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=DELETE_KEYS,
+    categories=("array",),
+    group="array",
+    since="8.8.0",
+    summary="Removes elements of an array by their indexes.",
+    complexity="O(N) in the number of indexes.",
+    arguments=(KEY, Argument("index", "integer", multiple=True)),
+)
+def ardel(context: Context, argv: list[bytes]) -> Reply:
+    """ARDEL key index [index ...]. Returns how many elements were removed. Raises WrongType, GenericError.
+    Source: Redis 8.8."""
+    indexes = [index_of(token) for token in argv[2:]]
+    value = context.db.find_companion(argv[1], ArrayValue, context.now_ms)
+    if value is None:
+        return 0
+    removed = 0
+    for index in indexes:
+        removed += value.remove(index)
+    if removed:
+        context.db.settle(argv[1], value, ARDEL)
+        context.log_words(argv, removed)
+    return removed
+
+
+@command(
+    "ARGET",
+    arity=3,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=READ_KEYS,
+    categories=("array",),
+    group="array",
+    since="8.8.0",
+    summary="Returns the element at an index of an array.",
+    complexity="O(1)",
+    arguments=(KEY, Argument("index", "integer")),
+)
+def arget(context: Context, argv: list[bytes]) -> Reply:
+    """ARGET key index. Returns the element, null if there is none. Raises WrongType, GenericError.
+    Source: Redis 8.8."""
+    index = index_of(argv[2])
+    value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
+    return None if value is None else value.at(index)
+
+
+@command(
+    "ARINFO",
+    arity=-2,
+    flags=Flag.READONLY,
+    keys=READ_KEYS,
+    categories=("array",),
+    group="array",
+    since="8.8.0",
+    summary="Describes an array.",
+    complexity="O(N) in the number of slices.",
+    arguments=(KEY, Argument("full", "pure-token", token="FULL", optional=True)),
+    differs="Directories and slices are described as Redis would make them for the present elements; in Redis, an "
+    "array that had more elements keeps larger ones.",
+)
+def arinfo(context: Context, argv: list[bytes]) -> Reply:
+    """ARINFO key [FULL]. Returns a map; FULL adds averages over the slices. Raises WrongType, GenericError.
+    Source: Redis 8.8."""
+    if len(argv) > 3 or (len(argv) == 3 and argv[2].upper() != b"FULL"):
+        raise syntax_error()
+    value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
+    if value is None:
+        raise no_such_key()
+    sizes = value.slice_sizes()
+    last = sizes[-1][0]
+    blocks = len({number >> DIRECTORY_BITS for number, _ in sizes}) if last >> DIRECTORY_BITS else 0
+    found: dict[Reply, Reply] = {
+        b"count": len(value),
+        b"len": index_reply(value.end),
+        b"next-insert-index": index_reply(value.next_index),
+        b"slices": len(sizes),
+        b"directory-size": _power_of_two(max(blocks, 4) if blocks else last + 1),
+        b"super-dir-entries": blocks,
+        b"slice-size": 1 << SLICE_BITS,
+    }
+    if len(argv) == 3:
+        sparse = [count for _, count in sizes if count <= SPARSE_MAX]
+        dense = [(number, count) for number, count in sizes if count > SPARSE_MAX]
+        rooms = [_dense_size(value, number) for number, _ in dense]
+        fills = [count / room for (_, count), room in zip(dense, rooms, strict=True)]
+        found[b"dense-slices"] = len(dense)
+        found[b"sparse-slices"] = len(sparse)
+        found[b"avg-dense-size"] = sum(rooms) / len(rooms) if rooms else 0.0
+        found[b"avg-dense-fill"] = sum(fills) / len(fills) if fills else 0.0
+        spaces = [4 if count <= 4 else 8 if count <= 8 else SPARSE_MAX for count in sparse]
+        found[b"avg-sparse-size"] = sum(spaces) / len(spaces) if spaces else 0.0
+    return found
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << (number - 1).bit_length()
+
+
+def _dense_size(value: ArrayValue, number: int) -> int:
+    """Places of a dense slice: a power of two that holds all between its first and last element."""
+    first = number << SLICE_BITS
+    indexes = [index for index, _ in value.items(first, first + (1 << SLICE_BITS) - 1)]
+    return _power_of_two(indexes[-1] - indexes[0] + 1)
+
+
+@command(
+    "ARLEN",
+    arity=2,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=READ_KEYS,
+    categories=("array",),
+    group="array",
+    since="8.8.0",
+    summary="Returns the largest index of an array that has an element, plus one.",
+    complexity="O(1)",
+    arguments=(KEY,),
+)
+def arlen(context: Context, argv: list[bytes]) -> Reply:
+    """ARLEN key. Returns the length, 0 if the key is missing. Raises WrongType. Source: Redis 8.8."""
+    value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
+    return 0 if value is None else index_reply(value.end)
+
+
+@command(
+    "ARMGET",
+    arity=-3,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=READ_KEYS,
+    categories=("array",),
+    group="array",
+    since="8.8.0",
+    summary="Returns the elements at several indexes of an array.",
+    complexity="O(N) in the number of indexes.",
+    arguments=(KEY, Argument("index", "integer", multiple=True)),
+)
+def armget(context: Context, argv: list[bytes]) -> Reply:
+    """ARMGET key index [index ...]. Returns the elements, null for each empty index. Raises WrongType, GenericError.
+    Source: Redis 8.8."""
+    indexes = [index_of(token) for token in argv[2:]]
+    value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
+    return [None if value is None else value.at(index) for index in indexes]
+
+
+@command(
+    "ARMSET",
+    arity=-4,
+    flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
+    keys=UPDATE_KEYS,
+    categories=("array",),
+    group="array",
+    since="8.8.0",
+    summary="Stores elements at several indexes of an array.",
+    complexity="O(N) in the number of elements.",
+    arguments=(
+        KEY,
+        Argument("data", "block", multiple=True, arguments=(Argument("index", "integer"), Argument("value"))),
+    ),
+)
+def armset(context: Context, argv: list[bytes]) -> Reply:
+    """ARMSET key index value [index value ...]. Returns how many of the indexes were empty. Raises WrongType,
+    GenericError. Source: Redis 8.8."""
+    if len(argv) % 2:
+        raise wrong_number_of_arguments(b"armset")
+    indexes = [index_of(token) for token in argv[2::2]]
+    value = array_to_change(context, argv[1])
+    added = 0
+    for index, element in zip(indexes, argv[3::2], strict=True):
+        added += value.put(index, element)
+    context.db.settle(argv[1], value, ARMSET)
+    context.log_words(argv, len(indexes))
+    return added
+
+
+@command(
+    "ARSET",
+    arity=-4,
+    flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
+    keys=UPDATE_KEYS,
+    categories=("array",),
+    group="array",
+    since="8.8.0",
+    summary="Stores elements in an array from an index on.",
+    complexity="O(N) in the number of elements.",
+    arguments=(KEY, Argument("index", "integer"), Argument("value", multiple=True)),
+)
+def arset(context: Context, argv: list[bytes]) -> Reply:
+    """ARSET key index value [value ...]. Returns how many of the indexes were empty. Raises WrongType, GenericError.
+    Source: Redis 8.8."""
+    first = index_of(argv[2])
+    elements = argv[3:]
+    if first + len(elements) - 1 > INDEX_MAX:
+        raise GenericError(b"array index overflow")
+    value = array_to_change(context, argv[1])
+    added = 0
+    for offset, element in enumerate(elements):
+        added += value.put(first + offset, element)
+    context.db.settle(argv[1], value, ARSET)
+    context.log_words(argv, len(elements))
+    return added

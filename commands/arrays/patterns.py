@@ -1,0 +1,366 @@
+"""Regular expressions of ARGREP: the extended syntax of POSIX with escapes of Perl, as the library TRE reads them.
+
+A pattern is compiled to a small program, all of whose threads advance together over a text. So the time is the product
+of both lengths, whatever the pattern: a backtracking matcher would let one request stop the server.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...store.errors import GenericError
+
+# Instructions: a set of bytes, a fork, a jump, a condition on the place, the end.
+_SET, _FORK, _JUMP, _CONDITION, _END = range(5)
+# Largest count in braces, as in TRE.
+COUNT_MAX: Final = 255
+# Instructions of a program at most: nested counts multiply.
+PROGRAM_SIZE_MAX: Final = 20_000
+
+_DIGITS: Final = frozenset(b"0123456789")
+_LOWER: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz")
+_UPPER: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_SPACES: Final = frozenset(b" \t\n\v\f\r")
+_WORD: Final = _DIGITS | _LOWER | _UPPER | frozenset(b"_")
+_ALL: Final = frozenset(range(256))
+_CLASSES: Final = {
+    b"alnum": _DIGITS | _LOWER | _UPPER,
+    b"alpha": _LOWER | _UPPER,
+    b"blank": frozenset(b" \t"),
+    b"cntrl": frozenset([*range(32), 127]),
+    b"digit": _DIGITS,
+    b"graph": frozenset(range(33, 127)),
+    b"lower": _LOWER,
+    b"print": frozenset(range(32, 127)),
+    b"punct": frozenset(range(33, 127)) - _DIGITS - _LOWER - _UPPER,
+    b"space": _SPACES,
+    b"upper": _UPPER,
+    b"xdigit": _DIGITS | frozenset(b"abcdefABCDEF"),
+}
+_ESCAPED_SETS: Final = {
+    b"w": _WORD, b"W": _ALL - _WORD, b"s": _SPACES, b"S": _ALL - _SPACES, b"d": _DIGITS, b"D": _ALL - _DIGITS,
+}  # fmt: skip
+_ESCAPED_BYTES: Final = {b"t": 9, b"n": 10, b"r": 13, b"f": 12, b"a": 7, b"e": 27}
+_CONDITIONS: Final = (b"<", b">", b"b", b"B")
+
+Instruction = tuple[int, frozenset[int], int, int, bytes]
+_NO_BYTES: Final[frozenset[int]] = frozenset()
+
+
+def _instruction(kind: int, *, to: int = 0, other: int = 0, text: bytes = b"") -> Instruction:
+    """A fork continues `to` and `other` instructions further, a jump `to`. A condition has its letter."""
+    return kind, _NO_BYTES, to, other, text
+
+
+def _invalid(reason: bytes) -> GenericError:
+    return GenericError(b"invalid regular expression: " + reason)
+
+
+def _folded(members: frozenset[int]) -> frozenset[int]:
+    both = bytes(sorted(members))
+    return frozenset(both.lower() + both.upper())
+
+
+class _Parser:
+    """Compiles a pattern from left to right. Parts are lists of instructions with relative jumps."""
+
+    __slots__ = ("_at", "_depth", "_ignore_case", "_is_quoted", "_pattern")
+
+    def __init__(self, pattern: bytes, ignore_case: bool) -> None:
+        self._pattern = pattern
+        self._at = 0
+        self._depth = 0
+        self._ignore_case = ignore_case
+        # Whether \Q has turned all characters into plain ones.
+        self._is_quoted = False
+
+    def parse(self) -> list[Instruction]:
+        """The whole pattern. Raises GenericError."""
+        program = self._choice()
+        if self._at < len(self._pattern):
+            raise _invalid(b"Missing ')'")
+        return [*program, _instruction(_END)]
+
+    def _peek(self) -> bytes:
+        return self._pattern[self._at : self._at + 1]
+
+    def _choice(self) -> list[Instruction]:
+        program = self._sequence()
+        while self._peek() == b"|" and not self._is_quoted:
+            self._at += 1
+            other = self._sequence()
+            fork = _instruction(_FORK, to=1, other=len(program) + 2)
+            program = [fork, *program, _instruction(_JUMP, to=len(other) + 1), *other]
+            self._check(program)
+        return program
+
+    def _sequence(self) -> list[Instruction]:
+        program: list[Instruction] = []
+        while self._at < len(self._pattern):
+            byte = self._peek()
+            if not self._is_quoted and (byte == b"|" or (byte == b")" and self._depth)):
+                break
+            program += self._counted(self._atom())
+            self._check(program)
+        return program
+
+    def _check(self, program: list[Instruction]) -> None:
+        if len(program) > PROGRAM_SIZE_MAX:
+            raise _invalid(b"Out of memory")
+
+    def _counted(self, part: list[Instruction]) -> list[Instruction]:
+        """A part with the counts after it, which may be several."""
+        while not self._is_quoted:
+            byte = self._peek()
+            if byte == b"*":
+                low, high = 0, -1
+            elif byte == b"+":
+                low, high = 1, -1
+            elif byte == b"?":
+                low, high = 0, 1
+            elif byte == b"{":
+                low, high = self._braces()
+            else:
+                break
+            self._at += 1
+            # A minimal count matches the same texts.
+            if self._peek() == b"?":
+                self._at += 1
+            elif self._peek() in (b"*", b"+"):
+                raise _invalid(b"Invalid use of repetition operators")
+            part = self._repeat(part, low, high)
+        return part
+
+    def _braces(self) -> tuple[int, int]:
+        """The counts in braces; a second of -1 has no limit. The place is then at the closing brace."""
+        end = self._pattern.find(b"}", self._at)
+        if end < 0:
+            raise _invalid(b"Missing '}'")
+        low_text, comma, high_text = self._pattern[self._at + 1 : end].partition(b",")
+        self._at = end
+        texts = [text for text in (low_text, high_text) if text]
+        if not texts or not all(text.isdigit() for text in texts):
+            raise _invalid(b"Invalid contents of {}")
+        low = int(low_text[:9] or b"0")
+        high = low if not comma else int(high_text[:9]) if high_text else -1
+        if max(low, high) > COUNT_MAX:
+            raise _invalid(b"Maximum repetition in {} larger than 255")
+        if 0 <= high < low:
+            raise _invalid(b"Invalid contents of {}")
+        return low, high
+
+    def _repeat(self, part: list[Instruction], low: int, high: int) -> list[Instruction]:
+        size = len(part)
+        if size * max(low, high, 1) > PROGRAM_SIZE_MAX:
+            raise _invalid(b"Out of memory")
+        program = part * low
+        if high < 0:
+            return [
+                *program,
+                _instruction(_FORK, to=1, other=size + 2),
+                *part,
+                _instruction(_JUMP, to=-size - 1),
+            ]
+        for _ in range(high - low):
+            program += [_instruction(_FORK, to=1, other=size + 1), *part]
+        return program
+
+    def _set(self, members: frozenset[int]) -> list[Instruction]:
+        return [(_SET, _folded(members) if self._ignore_case else members, 1, 0, b"")]
+
+    def _atom(self) -> list[Instruction]:
+        byte = self._peek()
+        if self._is_quoted:
+            if self._pattern.startswith(b"\\E", self._at):
+                self._at += 2
+                self._is_quoted = False
+                return []
+            self._at += 1
+            return self._set(frozenset(byte))
+        if byte in (b"*", b"+", b"?", b"{"):
+            # A count without a part before it counts an empty one.
+            return []
+        self._at += 1
+        if byte == b"(":
+            return self._group()
+        if byte == b"[":
+            return [(_SET, self._brackets(), 1, 0, b"")]
+        if byte == b".":
+            return self._set(_ALL)
+        if byte in (b"^", b"$"):
+            return [_instruction(_CONDITION, text=byte)]
+        if byte == b"\\":
+            return self._escape()
+        return self._set(frozenset(byte))
+
+    def _group(self) -> list[Instruction]:
+        outer = self._ignore_case
+        if self._peek() == b"?":
+            self._at += 1
+            if not self._flags():
+                # `(?i)` is in force until the end of the group around it.
+                return []
+        self._depth += 1
+        program = self._choice()
+        self._depth -= 1
+        if self._peek() != b")":
+            raise _invalid(b"Missing ')'")
+        self._at += 1
+        self._ignore_case = outer
+        return program
+
+    def _flags(self) -> bool:
+        """Read flags up to a colon or a bracket. Returns whether a group follows."""
+        is_on = True
+        while True:
+            byte = self._peek()
+            self._at += 1
+            if byte == b"-":
+                is_on = False
+            elif byte == b"i":
+                self._ignore_case = is_on
+            elif byte == b":":
+                return True
+            elif byte == b")":
+                return False
+            elif byte not in (b"n", b"r", b"U"):
+                raise _invalid(b"Invalid regexp")
+
+    def _escape(self) -> list[Instruction]:
+        byte = self._peek()
+        if not byte:
+            raise _invalid(b"Trailing backslash")
+        self._at += 1
+        if byte == b"Q":
+            self._is_quoted = True
+            return []
+        if byte in _ESCAPED_SETS:
+            return self._set(_ESCAPED_SETS[byte])
+        if byte in _CONDITIONS:
+            return [_instruction(_CONDITION, text=byte)]
+        if byte == b"x":
+            return self._set(frozenset([self._hexadecimal()]))
+        if byte in b"123456789":
+            raise GenericError(b"regular expression backreferences are not supported")
+        return self._set(frozenset([_ESCAPED_BYTES.get(byte, byte[0])]))
+
+    def _hexadecimal(self) -> int:
+        """The byte of up to two hexadecimal digits, or of those in braces."""
+        if self._peek() == b"{":
+            end = self._pattern.find(b"}", self._at)
+            digits = self._pattern[self._at + 1 : end]
+            if end < 0 or not all(digit in _CLASSES[b"xdigit"] for digit in digits):
+                raise _invalid(b"Missing '}'")
+            self._at = end + 1
+        else:
+            digits = self._pattern[self._at : self._at + 2]
+            while digits and not all(digit in _CLASSES[b"xdigit"] for digit in digits):
+                digits = digits[:-1]
+            self._at += len(digits)
+        return int(digits or b"0", 16) & 255
+
+    def _brackets(self) -> frozenset[int]:
+        pattern = self._pattern
+        is_negated = self._peek() == b"^"
+        self._at += is_negated
+        members: set[int] = set()
+        start = self._at
+        while True:
+            if self._at >= len(pattern):
+                raise _invalid(b"Missing ']'")
+            if self._peek() == b"]" and self._at > start:
+                break
+            if pattern.startswith(b"[:", self._at):
+                end = pattern.find(b":]", self._at)
+                members |= self._class(pattern[self._at + 2 : end] if end > 0 else b"")
+                self._at = end + 2
+                continue
+            if pattern[self._at : self._at + 2] in (b"[.", b"[="):
+                raise _invalid(b"Unknown collating element")
+            first = last = pattern[self._at]
+            self._at += 1
+            if self._peek() == b"-" and pattern[self._at + 1 : self._at + 2] not in (b"]", b""):
+                last = pattern[self._at + 1]
+                self._at += 2
+                if last < first:
+                    raise _invalid(b"Invalid character range")
+            members.update(range(first, last + 1))
+        self._at += 1
+        found = _folded(frozenset(members)) if self._ignore_case else frozenset(members)
+        return _ALL - found if is_negated else found
+
+    def _class(self, name: bytes) -> frozenset[int]:
+        found = _CLASSES.get(name)
+        if found is None:
+            raise _invalid(b"Unknown character class name")
+        return found
+
+
+class Pattern:
+    """A compiled regular expression."""
+
+    __slots__ = ("_program",)
+
+    def __init__(self, pattern: bytes, *, ignore_case: bool) -> None:
+        """Raises GenericError."""
+        if not pattern:
+            raise GenericError(b"regular expression is empty")
+        self._program = _Parser(pattern, ignore_case).parse()
+
+    def is_in(self, text: bytes) -> bool:
+        """Whether a part of the text matches."""
+        program, threads = self._program, [0]
+        for place in range(len(text) + 1):
+            found = self._advance(threads, text, place)
+            if found is None:
+                return True
+            if place == len(text):
+                break
+            byte = text[place]
+            threads = [at + 1 for at in found if byte in program[at][1]]
+            # A match may begin anywhere.
+            threads.append(0)
+        return False
+
+    def _advance(self, threads: list[int], text: bytes, place: int) -> list[int] | None:
+        """The sets of bytes that threads wait for at a place; None if one of them is at the end."""
+        program, waiting = self._program, list(threads)
+        seen: set[int] = set()
+        found: list[int] = []
+        while waiting:
+            at = waiting.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            kind, _, to, other, condition = program[at]
+            if kind == _END:
+                return None
+            if kind == _SET:
+                found.append(at)
+            elif kind == _CONDITION:
+                if _holds(condition, text, place):
+                    waiting.append(at + 1)
+            else:
+                waiting.append(at + to)
+                if kind == _FORK:
+                    waiting.append(at + other)
+        return found
+
+
+def _holds(condition: bytes, text: bytes, place: int) -> bool:
+    """Whether a condition is true between the byte before `place` and the one after it."""
+    if condition == b"^":
+        return not place
+    if condition == b"$":
+        return place == len(text)
+    # Both ends of the text are a boundary of a word, as TRE has it.
+    is_at_end = place in (0, len(text))
+    before = place > 0 and text[place - 1] in _WORD
+    after = place < len(text) and text[place] in _WORD
+    if condition == b"<":
+        return after and not before
+    if condition == b">":
+        return before and not after
+    if condition == b"b":
+        return before != after or is_at_end
+    return before == after and not is_at_end
