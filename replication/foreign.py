@@ -13,7 +13,6 @@ _WRITES: Final = {
     "zremrangebylex zremrangebyrank zremrangebyscore zunionstore",
     "hash": "hdel hexpire hexpireat hgetdel hgetex hincrby hincrbyfloat hmset hpersist hpexpire hpexpireat "
     "hset hsetex hsetnx",
-    "array": "ardel ardelrange arinsert armset arring arset",
     "vector set": "vadd vrem vsetattr",
 }
 TYPES: Final = {name.encode(): type_name for type_name, names in _WRITES.items() for name in names.split()}

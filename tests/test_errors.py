@@ -64,7 +64,7 @@ PROVOKED = {
 STOPPING = {
     "Bad record in the append only file: …": [["XADD"], ["XGROUP", "NOSUCH", "s"], ["SET", "k"]],
     "Unknown command '…' reading the append only file … at offset …": [["NOSUCH"]],
-    "Unknown command '…' reading the append only file … at offset …; …": [["ARSET", "k", "0", "v"]],
+    "Unknown command '…' reading the append only file … at offset …; …": [["VADD", "k", "0", "v"]],
 }
 
 

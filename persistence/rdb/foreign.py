@@ -68,23 +68,6 @@ def skip_module_fields(source: Source) -> None:
         skip(source)
 
 
-def _skip_array(source: Source) -> None:
-    """Skip an array: its number of elements, the place of the next insertion if there is one, and for each element its
-    index, its kind and its value. Raises RdbError.
-    """
-    count = read_length(source)
-    if read_length(source):
-        read_length(source)
-    while count:
-        read_length(source)
-        kind = read_length(source)
-        skip = _ARRAY_ELEMENTS.get(kind)
-        if skip is None:
-            raise RdbError(f"Unknown kind {kind} of an element of an array at offset {source.offset}")
-        skip(source)
-        count -= 1
-
-
 def _skip_float(source: Source) -> None:
     source.skip(4)
 
@@ -98,10 +81,6 @@ _MODULE_FIELDS: Final[dict[int, Skip]] = {
     5: skip_string,
 }
 
-# How to skip an element of an array, by kind: long strings, integers, doubles, short strings.
-_ARRAY_ELEMENTS: Final[dict[int, Skip]] = {0: skip_string, 1: _skip_double, 2: _skip_double, 3: skip_string}
-
 _SKIPS: Final[dict[int, Skip]] = {
     7: _skip_module_value,
-    28: _skip_array,
 }

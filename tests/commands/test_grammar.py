@@ -48,11 +48,12 @@ SET_UP = (
     "FLUSHALL", "XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v", "XGROUP CREATE s g 0", "SET k 7",
     "XREADGROUP GROUP g c COUNT 1 STREAMS s >", "ACL SETUSER alice on >x", "SCRIPT LOAD 'return 1'",
     "HSET h x 1 y 2", "RPUSH l x y", "SADD e x y", "ZADD z 1 x 2 y", "RPUSH numbers 2 1", "GEOADD places 1 1 x 2 2 y",
-    "PFADD p x", LOAD_LIBRARY,
+    "PFADD p x", "ARSET a 0 x y 3", LOAD_LIBRARY,
 )  # fmt: skip
 # Keys that have a value of the type of a group of commands; others have a string.
 KEYS = {
     "stream": b"s", "hash": b"h", "list": b"l", "set": b"e", "sorted-set": b"z", "geo": b"places", "hyperloglog": b"p",
+    "array": b"a",
 }  # fmt: skip
 # What the client sends before a command that needs it.
 BEFORE = {
@@ -78,6 +79,7 @@ VALUES |= {"function": b"one", "function-code": split(LOAD_LIBRARY)[-1], "librar
 # Values of a single command, numbers too.
 OWN_VALUES = {
     **{key: {"encoding": b"u8"} for key in ("BITFIELD", "BITFIELD_RO")},
+    **{key: {"start": b"0", "end": b"1"} for key in ("ARDELRANGE", "ARGETRANGE", "ARGREP", "AROP", "ARSCAN")},
     "COMMAND|GETKEYS": {"command": b"MGET"},
     "COMMAND|GETKEYSANDFLAGS": {"command": b"MGET"},
     "CONFIG|SET": {"value": b"1"},

@@ -553,11 +553,11 @@ def test_redis_and_headrace_are_compared_and_other_types_are_named(start_server:
         settle(above, below, beside)
         assert compare(capsys, redis, headrace)[0] == 0
         assert compare(capsys, headrace, twin)[0] == 0
-        above.call("ARSET", "an array", "0", "v")
+        above.call("VADD", "vectors", "VALUES", "1", "1", "m")
         settle(above, beside)
         code, lines = compare(capsys, redis, twin)
         assert code == 2
-        assert lines[0] == "db 0 'an array' is not compared: it is an array"
+        assert lines[0] == "db 0 'vectors' is not compared: it is a vectorset"
         assert lines[1].startswith("not compared, 1 keys of other types (")
         below.call("REPLICAOF", "NO", "ONE")
         for *change, _ in LATE[2:5]:
@@ -568,5 +568,5 @@ def test_redis_and_headrace_are_compared_and_other_types_are_named(start_server:
         assert "db 0 'large hash' field '02222' expires: none on A, 9000000000000 on B" in lines
         code, lines = compare(capsys, headrace, redis, "--rounds", "1", "--match", "large*")
         assert "db 0 'large hash' field '02222' expires: 9000000000000 on A, none on B" in lines
-        code, lines = compare(capsys, redis, headrace, "--rounds", "1", "--match", "an*")
-        assert (code, lines[0]) == (1, "db 0 'an array' type: array on A, nothing on B")
+        code, lines = compare(capsys, redis, headrace, "--rounds", "1", "--match", "vec*")
+        assert (code, lines[0]) == (1, "db 0 'vectors' type: vectorset on A, nothing on B")

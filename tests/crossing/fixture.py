@@ -34,6 +34,8 @@ DATASET = """
     RPUSH l x y z
     RPUSH m x
     PFADD p x
+    ARSET a 0 x y 3
+    ARSEEK a 2
     SET lifted x PX 1000
     XADD q IDMP p i1 * f v
     XADD q IDMP p i2 * f w

@@ -246,6 +246,12 @@ BY_GROUP: dict[str, Pools] = {
         **dict.fromkeys(("index", "start", "stop", "rank"), ([b"0", b"1", b"-1", b"-2", b"5"], ODD_INTEGERS)),
         "timeout": ([b"50000000"], ODD_TIMES),
     },
+    "array": {
+        "key": ([b"a", b"a", b"a", b"b", b"s", b"no"], [b"", b"str"]),
+        **dict.fromkeys(("value", "string", "pattern"), ([b"x", b"y", b"1", b"2"], SHORT_WORDS)),
+        **dict.fromkeys(("index", "start", "end"), ([b"0", b"1", b"2", b"5", b"8"], ODD_INTEGERS)),
+        **dict.fromkeys(("size", "count", "limit"), ([b"1", b"2", b"3", b"10"], ODD_INTEGERS)),
+    },
     "hyperloglog": {
         **dict.fromkeys(("key", "destkey", "sourcekey"), ([b"p", b"p", b"q", b"no"], [b"", b"str", b"s"])),
         "element": ([b"x", b"y", b"1", b"2", b"3"], SHORT_WORDS),

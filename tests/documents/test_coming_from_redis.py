@@ -32,10 +32,10 @@ OURS = [
     ("SET", "l", "w", "PX", "100000000"),
 ]  # fmt: skip
 FOREIGN = [
-    ("ARSET", "a", "0", "x"),
-    ("ARSET", "h", "0", "v"),
+    ("VADD", "a", "VALUES", "1", "1", "m"),
+    ("VADD", "h", "VALUES", "1", "1", "m"),
     ("SET", "z", "old"),
-    ("ARSET", "y", "0", "m"),
+    ("VADD", "y", "VALUES", "1", "1", "m"),
     ("RENAME", "y", "z"),
 ]
 

@@ -204,7 +204,6 @@ def test_the_expiry_of_a_key_stepped_over_is_not_the_next_ones() -> None:
         (HEADER + b"\xf6\xff" + bytes(8), "Unknown RDB opcode 246 at offset 9"),
         (HEADER + b"\x08\x01k\xff" + bytes(8), "cannot be loaded: Unknown RDB encoding type 8"),
         (HEADER + b"\x06\x01k\xff" + bytes(8), "it is a value of an early module (RDB type 6)"),
-        (HEADER + b"\x1c\x01k\x01\x00\x00\x04\xff" + bytes(8), "Unknown kind 4 of an element of an array"),
         (HEADER + b"\xf7\x01\x06\xff" + bytes(8), "Unknown kind 6 of a module's field"),
     ],
 )

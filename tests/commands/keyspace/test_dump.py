@@ -41,7 +41,7 @@ PAYLOADS = {
     "BAD": sealed(b"\0\xc4hello"),
     "LONG": sealed(b"\0\x81" + (2**60).to_bytes(8, "big") + b"hello"),
     "UNKNOWN": sealed(b"\x08\5hello"),
-    "ARRAY": sealed(b"\x1c\1\0\0\3\1x"),
+    "MODULE": sealed(b"\7\1\0"),
     "SHORT": b"x",
 }
 
@@ -109,7 +109,7 @@ def test_replies_of_restore(line: str, reply: bytes) -> None:
 
 
 def test_values_of_other_types_are_refused() -> None:
-    assert call(Rig().connect(), "RESTORE k 0 ARRAY") == BAD_FORMAT
+    assert call(Rig().connect(), "RESTORE k 0 MODULE") == BAD_FORMAT
 
 
 SOON_MS = START_MS + 5000

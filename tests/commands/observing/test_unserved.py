@@ -65,21 +65,21 @@ def test_a_module_is_named_once(prefix: bytes, caller: Caller, caplog: pytest.Lo
 
 
 def test_calls_in_transactions_and_scripts_are_noted(caller: Caller, caplog: pytest.LogCaptureFixture) -> None:
-    caller.call("MULTI", "ARSET h 0 f")
+    caller.call("MULTI", "VADD h 0 f")
     assert caller.call("EXEC").startswith(b"-EXECABORT ")
-    assert "called ARSET, which" in warnings(caplog)[0]
+    assert "called VADD, which" in warnings(caplog)[0]
     pytest.importorskip("lupa")
-    argv = [b"EVAL", b"return redis.pcall('ARLEN', 'z')", b"0"]
+    argv = [b"EVAL", b"return redis.pcall('VDIM', 'z')", b"0"]
     caller.rig.dispatcher.execute(caller.session, [argv], caller.rig.clock())
     assert caller.output() == b"-ERR Unknown Redis command called from script\r\n"
-    assert "called ARLEN, which" in warnings(caplog)[1]
+    assert "called VDIM, which" in warnings(caplog)[1]
     assert warnings(caplog)[1].startswith(f"Client {caller.client.address.decode()}")
 
 
 def test_resetstat_counts_anew_and_warns_no_second_time(caller: Caller, caplog: pytest.LogCaptureFixture) -> None:
-    caller.call("ARSET h 0 f", "CONFIG RESETSTAT")
+    caller.call("VADD h 0 f", "CONFIG RESETSTAT")
     assert counted(caller) == 0
-    caller.call("ARSET h 0 f")
+    caller.call("VADD h 0 f")
     assert counted(caller) == 1
     assert len(warnings(caplog)) == 1
 

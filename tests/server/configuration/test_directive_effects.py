@@ -373,8 +373,8 @@ def settings_of(folder: Path, name: str, value: Any) -> list[bool]:
 
 
 NODES = ["XADD s 1-1 f " + "x" * 60, "XADD s 2-1 f " + "x" * 60, "XADD s 3-1 f " + "x" * 60, "XINFO STREAM s"]
-# A dump with a list.
-FOREIGN = b"REDIS0012\xfe\x00\x1c\x01l\x01\x00\x00\x03\x01x\xff" + bytes(8)
+# A dump with a value of a module.
+FOREIGN = b"REDIS0012\xfe\x00\x07\x01l\x01\x00\xff" + bytes(8)
 BAD_SUM = b"REDIS0012\xfe\x00\x00\x01k\x01v\xff" + b"\x01" * 8
 
 # By directive.
@@ -425,7 +425,7 @@ EFFECTS: dict[str, Effect] = {
     "auto-aof-rewrite-min-size": Effect(1 << 20, 1, growth),
     "aof-load-truncated": Effect(True, False, load_of(lambda data: data[:-3])),
     "aof-load-corrupt-tail-max-size": Effect(100, 0, load_of(lambda data: data[:-20] + b"!" * 20)),
-    "aof-skip-foreign-commands": Effect(True, False, load_of(lambda data: data + encode(("ARSET", "l", "0", "v")))),
+    "aof-skip-foreign-commands": Effect(True, False, load_of(lambda data: data + encode(("VADD", "l", "0", "v")))),
     "aof-use-rdb-preamble": Effect(True, False, files_of_a_log("BGREWRITEAOF")),
     "aof-timestamp-enabled": Effect(True, False, lambda *given: b"#TS:" in text_of_the_log(*given)),
     "aof-block-checksums": Effect(True, False, lambda *given: len(text_of_the_log(*given))),

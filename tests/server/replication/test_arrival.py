@@ -100,7 +100,7 @@ def test_a_dataset_that_ends_too_early_is_refused(source: Rig) -> None:
 
 def test_a_key_of_another_type_ends_it_before_the_rest_has_arrived() -> None:
     arrival = new_arrival()
-    arrival.add(b"REDIS0011\xfe\x03\x1c\x05queue\x01\x00\x00")
+    arrival.add(b"REDIS0011\xfe\x03\x07\x05queue\x01\x00")
     with pytest.raises(RdbError, match="The key 'queue' in database 3 cannot be loaded"):
         arrival.step()
     arrival.drop()

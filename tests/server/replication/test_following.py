@@ -271,13 +271,13 @@ async def test_a_damaged_dataset_is_refused_and_the_old_one_kept(reference):
 
 async def test_a_key_of_another_type_stops_the_sync_and_is_named(reference):
     primary = reference.primary()
-    # Version 11, database 3, an array (type 28) named `queue`, no checksum.
-    primary.payload = b"REDIS0011\xfe\x03\x1c\x05queue\x01\x00\x00\x03\x01x\xff" + bytes(8)
+    # Version 11, database 3, a value of a module (type 7) named `queue`, no checksum.
+    primary.payload = b"REDIS0011\xfe\x03\x07\x05queue\x01\x00\xff" + bytes(8)
     async with listening(primary), replica_of() as replica:
         await replica.ask("SET", "mine", "1")
         replica.follow(primary)
         await until(lambda: replica.following.is_refusing)
-        for word in ("'queue'", "database 3", "an array"):
+        for word in ("'queue'", "database 3", "a value of a module"):
             assert word in replica.following.last_error
         assert await replica.ask("GET", "mine") == b"$1\r\n"
         assert b"slave_priority:0" in replica.server.context.server.reports.info([b"replication"])
@@ -288,9 +288,9 @@ async def test_a_command_that_is_not_served_stops_the_stream_before_it(reference
     async with listening(primary), replica_of(primary) as replica:
         await replica.synced(primary)
         offset = replica.offset
-        primary.append("SET a 1", "MULTI", "SET c 1", "ARSET queue 0 1", "EXEC", "SET b 1")
+        primary.append("SET a 1", "MULTI", "SET c 1", "VADD queue 0 1", "EXEC", "SET b 1")
         await until(lambda: replica.following.is_refusing)
-        assert "ARSET on the array 'queue' in database 0" in replica.following.last_error
+        assert "VADD on the vector set 'queue' in database 0" in replica.following.last_error
         assert replica.offset == offset + len(stream_of("SET a 1"))
         assert [await replica.ask("GET", key) for key in "acb"] == [b"$1\r\n", b"$-1\r\n", b"$-1\r\n"]
         # What was missed has the same command, so a snapshot is asked for. The pause grows nevertheless.

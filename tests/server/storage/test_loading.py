@@ -24,8 +24,8 @@ from support.logging_server import COUNT, LOADING, LoadingServer, LoggingServer
 from support.replies import parse
 from support.wire import encode
 
-# Two sets and a string.
-FOREIGN_DUMP = b"REDIS0012\x1c\x01a\x01\x00\x00\x03\x01x\x1c\x01b\x01\x00\x00\x03\x01x\x00\x01k\x01v\xff" + bytes(8)
+# Two values of a module and a string.
+FOREIGN_DUMP = b"REDIS0012\x07\x01a\x01\x00\x07\x01b\x01\x00\x00\x01k\x01v\xff" + bytes(8)
 
 
 @pytest.fixture
@@ -343,8 +343,9 @@ RESTORE_ADVICE = "restore this file from a backup, or move it away to start empt
             "start with more databases (databases)",
         ),
         (
-            b"REDIS0012\x1c\x01k\x01\x00\x00\x03\x01x\xff",
-            "The key 'k' in database 0 cannot be loaded: it is an array (RDB type 28), which Headrace does not have",
+            b"REDIS0012\x07\x01k\x01\x00\xff",
+            "The key 'k' in database 0 cannot be loaded: it is a value of a module (RDB type 7), which Headrace "
+            "does not have",
             "rdb-skip-foreign-types yes leaves out such keys",
         ),
     ],
@@ -410,7 +411,7 @@ def loaded_keys(config: Config) -> list[dict[bytes, object]]:
         server.log_keeper.close()
 
 
-@pytest.mark.parametrize("record", ["ARSET a 0 v", "arset h 0 v", "JSON.SET d $ 1", "VADD d s"])
+@pytest.mark.parametrize("record", ["VREM a 0", "vrem h 0", "JSON.SET d $ 1", "VADD d s"])
 def test_a_foreign_record_names_the_way_out(record: str, tmp_path: Path) -> None:
     config = log_with(tmp_path, "SET k v", record)
     with pytest.raises(LogError) as caught:
@@ -420,14 +421,14 @@ def test_a_foreign_record_names_the_way_out(record: str, tmp_path: Path) -> None
 
 
 def test_foreign_records_are_left_out_and_counted_by_command(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    records = ["SET k v", "ARSET a 0 v", "arset a 1 v", "MULTI", "VADD h VALUES 1 1 m", "SET l w", "EXEC",
+    records = ["SET k v", "VSETATTR a 0 v", "vsetattr a 1 v", "MULTI", "VADD h VALUES 1 1 m", "SET l w", "EXEC",
                "JSON.SET d $ 1", "EXPIRE h 100", "DEL a", "XADD s 1-1 f v"]  # fmt: skip
     config = log_with(tmp_path, *records)
     config.aof_skip_foreign_commands = True
     keys = loaded_keys(config)[0]
     assert keys.keys() == {b"k", b"l", b"s"}
     (warning,) = [record.message for record in caplog.records if record.levelname in ("WARNING", "CRITICAL")]
-    assert ": ARSET 2, JSON.* 1, VADD 1. Their keys are missing" in warning
+    assert ": JSON.* 1, VADD 1, VSETATTR 2. Their keys are missing" in warning
 
 
 def test_names_that_redis_does_not_have_stop_the_start_all_the_same(tmp_path: Path) -> None:
@@ -441,8 +442,8 @@ def test_names_that_redis_does_not_have_stop_the_start_all_the_same(tmp_path: Pa
 @pytest.mark.parametrize(
     "records",
     [
-        ["SET k old", "ARSET h 0 v", "RENAME h k"],
-        ["SET k old", "ARSET h 0 v", "COPY h k REPLACE"],
+        ["SET k old", "VADD h s", "RENAME h k"],
+        ["SET k old", "VADD h s", "COPY h k REPLACE"],
         ["SET k old", 'RESTORE k 0 "\\x02\\x01\\x01a\\x0b\\x00\\x4f\\x9d" REPLACE'],
         ["SET k old", "LMOVE l k LEFT RIGHT", "DEL k"],
     ],
@@ -458,14 +459,14 @@ def test_a_key_that_was_overwritten_by_another_type_is_gone(
 
 
 def test_a_copy_to_another_database_removes_the_key_there(tmp_path: Path) -> None:
-    records = ["SELECT 1", "SET k old", "SELECT 0", "SET k new", "ARSET h 0 v", "COPY h k DB 1 REPLACE"]
+    records = ["SELECT 1", "SET k old", "SELECT 0", "SET k new", "VADD h s", "COPY h k DB 1 REPLACE"]
     config = log_with(tmp_path, *records)
     config.aof_skip_foreign_commands = True
     assert loaded_keys(config) == [{b"k": b"new"}, {}]
 
 
 def test_records_on_keys_left_out_of_an_rdb_base_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    base = b"REDIS0012\x1c\x01a\x01\x00\x00\x03\x01x\x00\x01k\x03old\xff" + bytes(8)
+    base = b"REDIS0012\x07\x01a\x01\x00\x00\x01k\x03old\xff" + bytes(8)
     config = log_with(tmp_path, "RENAME a k", "SET l v", base=base)
     config.rdb_skip_foreign_types = True
     assert loaded_keys(config)[0] == {b"l": b"v"}
