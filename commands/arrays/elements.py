@@ -79,8 +79,8 @@ def ardel(context: Context, argv: list[bytes]) -> Reply:
 def arget(context: Context, argv: list[bytes]) -> Reply:
     """ARGET key index. Returns the element, null if there is none. Raises WrongType, GenericError.
     Source: Redis 8.8."""
-    index = index_of(argv[2])
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
+    index = index_of(argv[2])
     return None if value is None else value.at(index)
 
 
@@ -176,8 +176,8 @@ def arlen(context: Context, argv: list[bytes]) -> Reply:
 def armget(context: Context, argv: list[bytes]) -> Reply:
     """ARMGET key index [index ...]. Returns the elements, null for each empty index. Raises WrongType, GenericError.
     Source: Redis 8.8."""
-    indexes = [index_of(token) for token in argv[2:]]
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
+    indexes = [index_of(token) for token in argv[2:]]
     return [None if value is None else value.at(index) for index in indexes]
 
 

@@ -67,9 +67,9 @@ def argetrange(context: Context, argv: list[bytes]) -> Reply:
     start. Raises WrongType, GenericError. Source: Redis 8.8."""
     start, end = index_of(argv[2]), index_of(argv[3])
     first, last = min(start, end), max(start, end)
+    value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
     if last - first >= RANGE_MAX:
         raise GenericError(b"range exceeds maximum of %d items" % RANGE_MAX)
-    value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
     found: list[Reply] = [None] * (last - first + 1)
     if value is not None:
         for index, element in value.items(first, last):

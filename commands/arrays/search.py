@@ -128,12 +128,13 @@ def _bound(token: bytes) -> int:
             ),
         ),
     ),
-    differs="RE matches bytes. Of what TRE reads it has the extended syntax of POSIX, the escapes and groups of Perl. "
-    "A pattern of more than 20,000 steps is refused.",
+    differs="RE matches bytes. A condition on the place, as `^` or `\\b`, that is repeated or has an empty alternative, is "
+    "then not needed; in Redis, it sometimes still is. A pattern of more than 20,000 steps is refused.",
 )
 def argrep(context: Context, argv: list[bytes]) -> Reply:
-    """ARGREP key start end <EXACT string | MATCH string | GLOB pattern | RE pattern> [...] [AND | OR] [LIMIT limit]
-    [WITHVALUES] [NOCASE]
+    """ARGREP key start end <EXACT string | MATCH string | GLOB pattern | RE pattern>
+    [<EXACT string | MATCH string | GLOB pattern | RE pattern> ...]
+    [<AND | OR | LIMIT limit | WITHVALUES | NOCASE> ...]
 
     Returns the indexes of elements that match a predicate, or all with AND; from the end if it is before the start.
     WITHVALUES adds the elements. Raises WrongType, GenericError. Source: Redis 8.8.

@@ -171,6 +171,7 @@ REFUSED = {
 
 # Requests that do not follow from the grammar and are accepted, as by Redis: a pattern of the words, and the reason.
 ACCEPTED = {
+    "ARGREP": (r"^a 0 1 (AND|OR|NOCASE|WITHVALUES|LIMIT 1) EXACT x$", "options and predicates may come in any order"),
     "DELEX": (r"^\S+ 1 k$", "the condition is not read if the key is missing"),
     **dict.fromkeys(("GEOSEARCH", "GEOSEARCHSTORE"), (r"BYRADIUS 1 M", "options may come in any order")),
     **dict.fromkeys(

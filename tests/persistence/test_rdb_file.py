@@ -163,8 +163,6 @@ def test_opcodes_that_mean_nothing_to_us_are_stepped_over() -> None:
 DOUBLE = b"\0\0\0\0\0\0\xf0?"
 FOREIGN = {
     "module": (7, b"\x81\xbd\xe7\x2d\xa2\xbb\x1e\xb4\x00\x02\x03\x05\x02e1\x04" + DOUBLE + b"\x00"),
-    "array": (28, b"\x02\x00\x00\x03\x01a\x05\x01" + bytes(8)),
-    "array that goes on": (28, b"\x02\x01\x07\x00\x02" + DOUBLE + b"\x03\x00\x03abc"),
 }
 
 

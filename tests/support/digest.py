@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from headrace.store.companions.array_value import ArrayValue
 from headrace.store.companions.hash_value import HashValue
 from headrace.store.companions.list_value import ListValue
 from headrace.store.companions.set_value import SetValue
@@ -38,6 +39,8 @@ def value_digest(value: Value) -> object:
         return "hash", frozenset((field, text, value.due_ms(field)) for field, text in value.items())
     if isinstance(value, ListValue):
         return "list", tuple(value)
+    if isinstance(value, ArrayValue):
+        return "array", tuple(value.items()), value.cursor
     if isinstance(value, SortedSetValue):
         return "zset", tuple(value.items())
     if isinstance(value, SetValue):

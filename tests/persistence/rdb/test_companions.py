@@ -11,9 +11,11 @@ import pytest
 
 from headrace.persistence.errors import RdbError
 from headrace.persistence.rdb import payload
+from headrace.persistence.rdb.arrays import encode_array, read_array
 from headrace.persistence.rdb.listpack import encode_texts, pack
 from headrace.persistence.rdb.source import Source
 from headrace.persistence.rdb.values import read_value
+from headrace.store.companions.array_value import ArrayValue
 from headrace.store.companions.hash_value import HashValue
 from headrace.store.companions.list_value import ListValue
 from headrace.store.companions.set_value import SetValue
@@ -186,7 +188,7 @@ def test_bent_bytes_end_in_a_value_or_in_one_line(name: str) -> None:
         assert len(value)
 
 
-Value = HashValue | ListValue | SetValue | SortedSetValue
+Value = ArrayValue | HashValue | ListValue | SetValue | SortedSetValue
 
 
 def random_values() -> list[Value]:
@@ -195,7 +197,7 @@ def random_values() -> list[Value]:
     for count in (1, 5, 100, 130, 600, 2_000):
         integers, texts = SetValue(Limits()), SetValue(Limits())
         plain, timed = HashValue(Limits()), HashValue(Limits())
-        elements, ranked = ListValue(Limits()), SortedSetValue(Limits())
+        elements, ranked, array = ListValue(Limits()), SortedSetValue(Limits()), ArrayValue(Limits())
         for number in range(count):
             integers.add(b"%d" % draw.randrange(-(2 ** draw.randrange(63)), 2**40))
             texts.add(draw.randbytes(draw.randrange(70)))
@@ -203,10 +205,13 @@ def random_values() -> list[Value]:
             timed.set(b"f%d" % number, b"%d" % number)
             elements.push_right([draw.randbytes(draw.randrange(70)), b"%d" % draw.randrange(-(2**63), 2**63)])
             ranked.put(draw.randbytes(draw.randrange(70)), draw.choice([draw.gauss(0, 1e9), number, -math.inf]))
+            array.put(
+                draw.randrange(2**64 - 1), draw.choice([b"%d" % number, b"0.5", draw.randbytes(draw.randrange(70))])
+            )
             if draw.random() < 0.5:
                 timed.expire_at(b"f%d" % number, NOW_MS + draw.randrange(1, 2**40))
         elements.push_left([b"x" * 9_000])
-        values += [integers, texts, plain, timed, elements, ranked]
+        values += [integers, texts, plain, timed, elements, ranked, array]
     return values
 
 
@@ -227,3 +232,39 @@ def test_what_is_dumped_is_restored() -> None:
         assert again.encoding == value.encoding
         assert content_of(again) == content_of(value)
         again.check()
+
+
+@pytest.mark.parametrize(
+    ("element", "encoded"),
+    [
+        (b"-1", "01 ff ff ff ff ff ff ff ff"),
+        (b"007", "03 03 30 30 37"),
+        (b"1.5", "02 00 00 00 00 00 00 f8 3f"),
+        (b"3.0", "02 00 00 00 00 00 00 08 40"),
+        (b"0.1", "03 03 30 2e 31"),
+        (b"abcdefgh", "00 08 61 62 63 64 65 66 67 68"),
+        (b"2305843009213693951", "01 ff ff ff ff ff ff ff 1f"),
+        (b"2305843009213693952", "00 13 32 33 30 35 38 34 33 30 30 39 32 31 33 36 39 33 39 35 32"),
+    ],
+)
+def test_elements_of_arrays_are_encoded_as_in_redis(element: bytes, encoded: str) -> None:
+    value = ArrayValue(Limits())
+    value.put(300, element)
+    value.cursor = 7
+    data = b"".join(encode_array(value, compress=True))
+    assert data == bytes.fromhex("01 01 07 41 2c" + encoded)
+    found = read_array(Source([data]), Limits())
+    assert (list(found.items()), found.cursor) == ([(300, element)], 7)
+
+
+@pytest.mark.parametrize(
+    ("encoded", "text"),
+    [
+        ("01 00 00 04 00", "Unknown array element type 4"),
+        ("02 00 00 03 00 00 03 00", "Duplicate array index detected"),
+        ("01 00 81 ff ff ff ff ff ff ff ff 03 00", "Array index out of range"),
+    ],
+)
+def test_a_damaged_array_is_refused(encoded: str, text: str) -> None:
+    with pytest.raises(RdbError, match=text):
+        read_array(Source([bytes.fromhex(encoded)]), Limits())
