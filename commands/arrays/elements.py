@@ -112,7 +112,8 @@ def arinfo(context: Context, argv: list[bytes]) -> Reply:
     found: dict[Reply, Reply] = {
         b"count": len(value),
         b"len": index_reply(value.end),
-        b"next-insert-index": index_reply(value.next_index),
+        # 0 also if no index is left.
+        b"next-insert-index": index_reply(value.next_index if value.next_index <= INDEX_MAX else 0),
         b"slices": len(sizes),
         b"directory-size": _power_of_two(max(blocks, 4) if blocks else last + 1),
         b"super-dir-entries": blocks,

@@ -128,8 +128,8 @@ def _bound(token: bytes) -> int:
             ),
         ),
     ),
-    differs="RE matches bytes. A condition on the place, as `^` or `\\b`, that is repeated or has an empty alternative, is "
-    "then not needed; in Redis, it sometimes still is. A pattern of more than 20,000 steps is refused.",
+    differs="RE matches bytes. A condition on the place, as `^` or `\\b`, that is repeated or has an empty alternative "
+    "is not needed; in Redis, it sometimes is. A pattern of more than 20,000 steps is refused.",
 )
 def argrep(context: Context, argv: list[bytes]) -> Reply:
     """ARGREP key start end <EXACT string | MATCH string | GLOB pattern | RE pattern>
