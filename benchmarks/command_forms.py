@@ -73,7 +73,7 @@ FILL: Final = (
     "HSET h{n} a 1 b 2 word word; SADD e{n} a b c {n}; HSET big-hash f{n} value-{n}; SADD big-set m{n};"
     "ZADD z{n} 1 a 2 b 3 word; ZADD big-zset {n} m{n}; RPUSH l{n} a b word; RPUSH big-list value-{n};"
     "PFADD p{n} a b word; PFADD big-count m{n};"
-    "ARSET a{n} 0 a b word 3; ARINSERT big-array value-{n}"
+    "ARSET r{n} 0 a b word 3; ARINSERT big-array value-{n}"
 )
 FILL_ONCE: Final = (
     "SET number 1; SET text some-text; SET other some-other-text; SET source value;"
@@ -245,24 +245,24 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "BZMPOP": (Form("BZMPOP 1 1 d{n} MIN", fresh="ZADD d{n} 1 a 2 b"),),
     "BZPOPMAX": (Form("BZPOPMAX d{n} 1", fresh="ZADD d{n} 1 a 2 b"),),
     "BZPOPMIN": (Form("BZPOPMIN d{n} 1", fresh="ZADD d{n} 1 a 2 b"),),
-    "ARCOUNT": (Form("ARCOUNT a{warm}"),),
+    "ARCOUNT": (Form("ARCOUNT r{warm}"),),
     "ARDEL": (Form("ARDEL d{n} 0", fresh="ARSET d{n} 0 a b"),),
     "ARDELRANGE": (Form("ARDELRANGE d{n} 0 1", fresh="ARSET d{n} 0 a b c"),),
-    "ARGET": (Form("ARGET a{warm} 1"), Form("ARGET big-array {warm}"),),
-    "ARGETRANGE": (Form("ARGETRANGE a{warm} 0 2"),),
-    "ARGREP": (Form("ARGREP a{warm} - + EXACT b"), Form("ARGREP a{warm} - + RE ^w.*d$"),),
-    "ARINFO": (Form("ARINFO a{warm}"),),
+    "ARGET": (Form("ARGET r{warm} 1"), Form("ARGET big-array {warm}"),),
+    "ARGETRANGE": (Form("ARGETRANGE r{warm} 0 2"),),
+    "ARGREP": (Form("ARGREP r{warm} - + EXACT b"), Form("ARGREP r{warm} - + RE ^w.*d$"),),
+    "ARINFO": (Form("ARINFO r{warm}"),),
     "ARINSERT": (Form("ARINSERT new{n} value"), Form("ARINSERT big-array value-{n}"),),
     "ARLASTITEMS": (Form("ARLASTITEMS big-array 10"),),
-    "ARLEN": (Form("ARLEN a{warm}"),),
-    "ARMGET": (Form("ARMGET a{warm} 0 2"),),
-    "ARMSET": (Form("ARMSET a{warm} 0 a 2 b"),),
+    "ARLEN": (Form("ARLEN r{warm}"),),
+    "ARMGET": (Form("ARMGET r{warm} 0 2"),),
+    "ARMSET": (Form("ARMSET r{warm} 0 a 2 b"),),
     "ARNEXT": (Form("ARNEXT big-array"),),
-    "AROP": (Form("AROP a{warm} 0 9 SUM"), Form("AROP a{warm} 0 9 USED"),),
+    "AROP": (Form("AROP r{warm} 0 9 SUM"), Form("AROP r{warm} 0 9 USED"),),
     "ARRING": (Form("ARRING ring 100 value-{n}"),),
-    "ARSCAN": (Form("ARSCAN a{warm} 0 9"),),
-    "ARSEEK": (Form("ARSEEK a{warm} 3"),),
-    "ARSET": (Form("ARSET a{warm} 0 value"), Form("ARSET new{n} 0 value"),),
+    "ARSCAN": (Form("ARSCAN r{warm} 0 9"),),
+    "ARSEEK": (Form("ARSEEK r{warm} 3"),),
+    "ARSET": (Form("ARSET r{warm} 0 value"), Form("ARSET new{n} 0 value"),),
     "LINDEX": (Form("LINDEX l{warm} 1"), Form("LINDEX big-list {warm}"),),
     "LINSERT": (Form("LINSERT d{n} BEFORE b value", fresh="RPUSH d{n} a b c"),),
     "LMOVE": (Form("LMOVE d{n} moved LEFT RIGHT", fresh="RPUSH d{n} a b c"), Form("LMOVE l{warm} l{warm} LEFT RIGHT"),),
@@ -280,8 +280,7 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "LREM": (Form("LREM d{n} 1 b", fresh="RPUSH d{n} a b c"),),
     "LSET": (Form("LSET l{warm} 1 word"), Form("LSET big-list {warm} value-{warm}"),),
     "LTRIM": (Form("LTRIM d{n} 0 1", fresh="RPUSH d{n} a b c"),),
-    "PFADD": (Form("PFADD p{warm} a"), Form("PFADD big-count m{n};"
-    "ARSET a{n} 0 a b word 3; ARINSERT big-array value-{n}"), Form("PFADD new{n} a"),),
+    "PFADD": (Form("PFADD p{warm} a"), Form("PFADD big-count m{n}"), Form("PFADD new{n} a"),),
     "PFCOUNT": (
         Form("PFCOUNT p{warm}"),
         Form("PFCOUNT d{n}", fresh="PFADD d{n} a b"),
