@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from .arrays import CursorPiece
 from .connection import Request
 from .members import ElementsPiece, HashWalkPiece, RanksPiece, SetWalkPiece
 from .pieces import Facts, HeadPiece, Label, Piece, TextPiece, is_absent
@@ -48,6 +49,8 @@ class KeyPiece(Piece):
             yield SetWalkPiece(self.databases, self.key)
         elif kind == b"hash":
             yield HashWalkPiece(self.databases, self.key, has_times=self.has_field_times)
+        elif kind == b"array":
+            yield CursorPiece(self.databases, self.key)
         else:
             yield ForeignPiece(self.databases, self.key, kind)
 

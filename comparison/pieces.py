@@ -34,9 +34,9 @@ ABSENT_TEXTS: Final = ("ERR no such key",)
 
 
 def id_order(entry_id: bytes) -> tuple[int, int]:
-    """An entry ID as numbers, in the order of the stream."""
+    """An entry ID as numbers, in the order of the stream; or an index of an array."""
     milliseconds, _, number = entry_id.partition(b"-")
-    return int(milliseconds), int(number)
+    return int(milliseconds), int(number or 0)
 
 
 def is_absent(reply: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
+from .arrays import SlotsPiece
 from .keys import KeyPiece
 from .members import ElementsPiece, FieldsPiece, MembersPiece, PlacesPiece, RanksPiece
 from .pieces import (
@@ -146,6 +147,8 @@ def _subject(piece: Piece, labels: Sequence[Label]) -> str:
     end = "" if len(labels) == 1 else f" to {shown(labels[-1][0])}"
     if isinstance(piece, EntriesPiece):
         return f"entr{'ies' if end else 'y'} {words[0]}{end}"
+    if isinstance(piece, SlotsPiece):
+        return f"element{'s' if end else ''} {words[0]}{end}"
     if isinstance(piece, PendingPiece):
         return f"group '{shown(piece.group)}' pending entr{'ies' if end else 'y'} {words[0]}{end}"
     if isinstance(piece, ConsumersPiece):
@@ -165,7 +168,8 @@ def _words(piece: Piece, label: Label, facts: Facts, others: Facts) -> str:
     if isinstance(piece, EntriesPiece):
         words = f"{len(value)} words"
         return words if other is None else f"{words}, other from word {_parting(value, other) + 1}"
-    if isinstance(piece, ElementsPiece) or (isinstance(piece, FieldsPiece) and label[0] == FieldsPiece.NOUN):
+    is_field_value = isinstance(piece, FieldsPiece) and label[0] == FieldsPiece.NOUN
+    if is_field_value or isinstance(piece, ElementsPiece | SlotsPiece):
         words = f"{len(value)} bytes"
         return words if other is None else f"{words}, other from byte {_parting(value, other)}"
     if isinstance(piece, RanksPiece):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from .arrays import SlotsPiece
 from .connection import Request
 from .keys import ForeignPiece, KeyPiece
 from .members import PlacesPiece, WalkPiece
@@ -130,7 +131,7 @@ class Survey:
             self.counts.entries += len(facts)
         elif isinstance(piece, PendingPiece):
             self.counts.pending += len(facts)
-        elif isinstance(piece, PlacesPiece):
+        elif isinstance(piece, PlacesPiece | SlotsPiece):
             self.counts.elements += len(facts)
         elif isinstance(piece, WalkPiece) and piece.side == 0:
             self.counts.elements += len(facts.get(WalkPiece.FOUND, ()))

@@ -39,6 +39,9 @@ FILL = (
     "RPUSH list one two three",
     "SADD set one two three",
     "ZADD ranks 1 one 2 two 2.5 three",
+    "ARINSERT array zero",
+    "ARSET array 1 one",
+    "ARSET array 1000000 x",
 )
 # What is done on B, and the lines that report it.
 CHANGES = {
@@ -105,6 +108,11 @@ CHANGES = {
     "ZINCRBY ranks 0.25 two": ["'ranks' rank 1: member 'two' with score 2 on A, member 'two' with score 2.25 on B"],
     "ZADD ranks inf last": ["'ranks' rank 3: nothing on A, member 'last' with score inf on B"],
     "ZREM ranks one": ["'ranks' rank 0: member 'one' with score 1 on A, member 'two' with score 2 on B"],
+    "ARSET array 7 seven": ["'array' element 7: nothing on A, 5 bytes on B"],
+    "ARMSET array 7 seven 8 eight": ["'array' elements 7 to 8: nothing on A, 2 on B"],
+    "ARDEL array 1000000": ["'array' element 1000000: 1 bytes on A, nothing on B"],
+    "ARSET array 0 xero": ["'array' element 0: 4 bytes, other from byte 0 on A, 4 bytes, other from byte 0 on B"],
+    "ARSEEK array 9": ["'array' next-insert-index: 1 on A, 9 on B"],
     "RENAME list ranks": ["'list' type: list on A, nothing on B", "'ranks' type: zset on A, list on B"],
 }
 # Changes by which a value has the same number of members, so that only a look at each of them finds the difference.
@@ -157,7 +165,7 @@ def without_times(line: str) -> str:
 def test_equal_servers_are_equal(equal, capsys) -> None:
     code, lines = compare(capsys, *equal)
     assert code == 0
-    assert lines[0].startswith("equal (9 keys, 5 entries, 2 pending entries, 11 elements, ")
+    assert lines[0].startswith("equal (10 keys, 5 entries, 2 pending entries, 14 elements, ")
     assert len(lines) == 1
 
 
@@ -187,6 +195,7 @@ def fill_large(wire: Wire) -> None:
     wire.call("SADD", "large set", *(f"m{word}" for word in words))
     wire.call("ZADD", "large ranks", *(each for word in words for each in (int(word) // 100, word)))
     wire.call("HSET", "large hash", *(each for word in words for each in (word, f"v{word}")))
+    wire.call("ARMSET", "large array", *(each for word in words for each in (int(word) ** 2, word)))
 
 
 # A change on B, and the line that reports it.
@@ -204,6 +213,8 @@ LATE = (
         "field '02222': 6 bytes, other from byte 0 on A, 1 bytes, other from byte 0 on B",
     ),
     ("HDEL", "large hash", "02222", "field '02222': 6 bytes on A, nothing on B"),
+    ("ARDEL", "large array", 2222**2, "element 4937284: 5 bytes on A, nothing on B"),
+    ("ARSET", "large array", 2222**2 + 1, "x", "element 4937285: nothing on A, 1 bytes on B"),
 )
 
 
@@ -217,10 +228,10 @@ def test_large_values_are_compared_to_the_end(
             fill_large(wire)
     code, lines = compare(capsys, *equal)
     assert code == 0
-    assert int(lines[0].split(" elements")[0].split(", ")[-1].replace(",", "")) >= 12_011
+    assert int(lines[0].split(" elements")[0].split(", ")[-1].replace(",", "")) >= 15_014
     for *change, line in LATE:
         with equal[1].connect() as wire:
-            wire.call("DEL", *(f"large {each}" for each in ("list", "set", "ranks", "hash")))
+            wire.call("DEL", *(f"large {each}" for each in ("list", "set", "ranks", "hash", "array")))
             fill_large(wire)
             assert not wire.call(*change).startswith(b"-")
         code, lines = compare(capsys, *equal, "--rounds", "1")
@@ -273,7 +284,7 @@ def test_json_has_an_object_for_each_line(equal, capsys) -> None:
         "b": "nothing",
         "moving": False,
     }
-    assert (result["result"], result["differences"], result["keys"]) == ("different", 1, 9)
+    assert (result["result"], result["differences"], result["keys"]) == ("different", 1, 10)
 
 
 def test_pages_meet_where_one_server_has_more(equal, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,7 +393,7 @@ def test_progress_is_shown_on_a_terminal_and_removed(equal, monkeypatch: pytest.
     monkeypatch.setattr(sys, "stderr", terminal)
     assert main(addresses) == 0
     first, *_, last = terminal.getvalue().split("\r\x1b[K")[1:]
-    assert first.endswith(" of 9 keys, 0 entries, 0 pending")
+    assert first.endswith(" of 10 keys, 0 entries, 0 pending")
     assert last == ""
 
 
@@ -403,7 +414,7 @@ def test_without_a_server_there_is_one_line(equal, capsys) -> None:
 def test_user_with_few_rights_can_compare(equal, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = equal
     rights = "+select +scan +type +pexpiretime +dbsize +strlen +getrange +xinfo +xrange +xpending +info +time +ping"
-    rights += " +lrange +zrange +sscan +scard +smismember +hscan +hlen +hmget +hpexpiretime"
+    rights += " +lrange +zrange +sscan +scard +smismember +hscan +hlen +hmget +hpexpiretime +arnext +arscan"
     with a.connect() as wire:
         wire.call("ACL", "SETUSER", "reader", "on", ">a-password", "~*", *rights.split(), "+multi", "+exec")
         wire.call("SET", "text", "other")

@@ -1,4 +1,4 @@
-"""What clients do with hashes, lists, sets and sorted sets in a simulation, and how the store is compared with it."""
+"""What clients do in a simulation with values of types other than streams, and how the store is compared with it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.store.companions.array_value import ArrayValue
 from headrace.store.companions.hash_value import HashValue
 from headrace.store.companions.list_value import ListValue
 from headrace.store.companions.set_value import SetValue
@@ -20,6 +21,9 @@ HASHES = (b"h0", b"h1")
 LISTS = (b"l0", b"l1")
 SETS = (b"m0", b"m1", b"m2")
 RANKS = (b"z0", b"z1")
+ARRAYS = (b"a0", b"a1")
+# Two of them are in the first slice of an array.
+INDEXES = (0, 1, 4095, 4096, 5000, 1 << 40)
 NAMES_COUNT = 12
 # Values with more members than this get the encoding of large ones.
 PACKED_MAX = 8
@@ -76,7 +80,8 @@ class MemberActs(ServerRun[State]):
 
     def _some_step(self) -> Step:
         self.members.pass_time(self.clock())
-        return self.rnd.choice((self._hash_step, self._hash_step, self._list_step, self._set_step, self._rank_step))()
+        steps = self._hash_step, self._list_step, self._set_step, self._rank_step, self._array_step
+        return self.rnd.choice((self._hash_step, *steps))()
 
     def _send_steps(self, steps: list[Step], *, is_unit: bool) -> None:
         """Send requests whose changes the model has, and check the replies, also to clients that these wake."""
@@ -257,6 +262,22 @@ class MemberActs(ServerRun[State]):
             return b"ZREMRANGEBYSCORE %b -inf %d" % (key, limit), model.remove_low(key, limit), []
         return self._key_step(key)
 
+    def _array_step(self) -> Step:
+        rnd, model = self.rnd, self.members
+        key, index, element = rnd.choice(ARRAYS), rnd.choice(INDEXES), b"%d" % self.counts["steps"]
+        kind = rnd.randrange(7)
+        if kind < 2:
+            elements = dict.fromkeys((index, rnd.choice(INDEXES)), element)
+            words = b" ".join(b"%d %b" % each for each in elements.items())
+            return b"ARMSET %b %b" % (key, words), model.set_elements(key, elements), []
+        if kind < 4:
+            return b"ARINSERT %b %b" % (key, element), model.insert(key, element), []
+        if kind < 6:
+            last = rnd.choice((index, index, 4096))
+            removed_count = model.remove_elements(key, min(index, last), max(index, last))
+            return b"ARDELRANGE %b %d %d" % (key, index, last), removed_count, []
+        return self._key_step(key)
+
     def _key_step(self, key: bytes) -> Step:
         rnd, model, now_ms = self.rnd, self.members, self.clock()
         if rnd.random() < 0.5:
@@ -270,9 +291,11 @@ class MemberActs(ServerRun[State]):
 def member_differences(model: MemberModel, db: Database, now_ms: int) -> list[str]:
     """Values of these types that differ in the database, as commands see them now, or whose views do not agree."""
     wrong = []
-    for key in (*HASHES, *LISTS, *SETS, *RANKS):
+    for key in (*HASHES, *LISTS, *SETS, *RANKS, *ARRAYS):
         end_ms = model.ends.get(key)
         expected: Any = model.live(key, now_ms) or model.lists.get(key) or model.sets.get(key) or model.ranks.get(key)
+        if key in model.arrays:
+            expected = model.arrays[key], model.cursors.get(key)
         if expected is not None and end_ms is not None and now_ms > end_ms:
             expected = end_ms = None
         found, found_end_ms = _seen(db, key, now_ms)
@@ -295,6 +318,9 @@ def _seen(db: Database, key: bytes, now_ms: int) -> tuple[Any, int | None]:
     if isinstance(value, SetValue):
         value.check()
         return set(value.members()), end_ms
+    if isinstance(value, ArrayValue):
+        value.check()
+        return (dict(value.items()), value.cursor), end_ms
     assert isinstance(value, SortedSetValue)
     value.check()
     return dict(value.items()), end_ms

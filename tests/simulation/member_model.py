@@ -1,4 +1,4 @@
-"""A simple model of hashes, lists, sets and sorted sets, with expiry times of keys and of fields.
+"""A simple model of hashes, lists, sets, sorted sets and arrays, with expiry times of keys and of fields.
 
 Values are dicts, lists and sets of Python. Each method takes the time as an argument, changes the model, and returns
 the reply that a client must get. `ANY` stands for a reply that depends on whether the server has already removed a
@@ -40,6 +40,9 @@ class MemberModel:
     sets: dict[bytes, set[bytes]] = field(default_factory=dict)
     # Score by member, by key.
     ranks: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
+    # Element by index, by key, and the index of the last insertion, None before the first one.
+    arrays: dict[bytes, dict[int, bytes]] = field(default_factory=dict)
+    cursors: dict[bytes, int] = field(default_factory=dict)
     # Expiry times of keys other than hashes, in Unix ms.
     ends: dict[bytes, int] = field(default_factory=dict)
 
@@ -72,7 +75,7 @@ class MemberModel:
         return int(self.ends.pop(key, None) is not None)
 
     def _all(self) -> tuple[dict[bytes, Any], ...]:
-        return self.hashes, self.lists, self.sets, self.ranks
+        return self.hashes, self.lists, self.sets, self.ranks, self.arrays, self.cursors
 
     def _find(self, key: bytes) -> Value | None:
         return next((values[key] for values in self._all() if key in values), None)
@@ -271,3 +274,28 @@ class MemberModel:
         for member in low:
             self.remove_score(key, member)
         return len(low)
+
+    # -- arrays ----------------------------------------------------------------------------------
+
+    def set_elements(self, key: bytes, elements: dict[int, bytes]) -> int:
+        """ARMSET."""
+        known = self.arrays.setdefault(key, {})
+        new_count = len(elements.keys() - known.keys())
+        known.update(elements)
+        return new_count
+
+    def insert(self, key: bytes, element: bytes) -> int:
+        """ARINSERT."""
+        index = self.cursors.get(key, -1) + 1
+        self.set_elements(key, {index: element})
+        self.cursors[key] = index
+        return index
+
+    def remove_elements(self, key: bytes, first: int, last: int) -> int:
+        """ARDELRANGE."""
+        indexes = [index for index in self.arrays.get(key, ()) if first <= index <= last]
+        for index in indexes:
+            self._changed(self.arrays, key, dict, lambda found, index=index: found.pop(index))
+        if key not in self.arrays:
+            self.cursors.pop(key, None)
+        return len(indexes)

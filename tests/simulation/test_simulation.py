@@ -56,7 +56,7 @@ def test_a_seed_gives_the_same_run_on_a_slow_machine(monkeypatch: pytest.MonkeyP
             monkeypatch.setattr(
                 f"headrace.server.storage.{module}.perf_counter_ns", count(step=int(step_s * 1e9)).__next__
             )
-        simulation = Simulation(6, b"everysec")
+        simulation = Simulation(1, b"everysec")
         simulation.run(3)
         assert simulation.counts["crashes within a rewrite"]
         ends.append((simulation.counts, simulation.clock(), simulation.rnd.getstate()))
