@@ -306,13 +306,15 @@ def hsetex(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         value = HashValue(context.limits)
         db.add(key, value)
+    # As in Redis, a hash of HIMPORT becomes a listpack by the fields that it has, and then takes these of any size.
+    has_template = value.has_template
     value.expect_words(argv[options.first :])
     has_time = options.expiry in TIMES
     if has_time:
         value.become_listpack_ex()
     is_over = has_time and options.due_ms <= db.member_time_ms(now_ms)
     for field, text in zip(fields, texts, strict=True):
-        value.set(field, text, keeps_time=options.expiry == b"KEEPTTL")
+        value.set(field, text, keeps_time=options.expiry == b"KEEPTTL", may_be_long=has_template)
         if is_over:
             value.pop(field)
             context.log_expired_field(key, field)

@@ -35,6 +35,11 @@ class Members:
     def __len__(self) -> int:
         return len(self._few) if self._many is None else len(self._many)
 
+    @property
+    def are_few(self) -> bool:
+        """Whether they are in a block, in an order that `place` decides."""
+        return self._many is None
+
     def __contains__(self, name: bytes) -> bool:
         return name in self._few if self._many is None else name in self._many
 

@@ -14,7 +14,7 @@ from support.lines import split
         ("RPUSH q a b", "RPUSH on the list 'q'"),
         ("zadd g 1 a", "zadd on the sorted set 'g'"),
         ("ARSET a 0 v", "ARSET on the array 'a'"),
-        ("HIMPORT PREPARE fields a", "HIMPORT"),
+        ("MODULE LOAD x", "MODULE"),
         ("SAVEALL", "SAVEALL"),
         ("SOMETHING key", "SOMETHING on 'key'"),
     ],
