@@ -160,6 +160,7 @@ BY_NAME: Pools = {
     "entries-added": (COUNTS, ODD_INTEGERS),
     "entriesread": (COUNTS, ODD_INTEGERS),
     "field": ([b"f", b"g"], WORDS),
+    "fieldset-name": ([b"fs"], [b"nofs", b""]),
     "function": ([b"one", b"one", b"ONE", b"two"], WORDS),
     "function-code": (LIBRARIES, ODD_LIBRARIES),
     "group": ([b"g", b"g", b"h"], [b"nog", b"", b"\xff"]),
