@@ -4,6 +4,8 @@ With expiry times, the first of them comes first, in 8 bytes. Then a field that 
 none, or 1 and the ms after the first; in a listpack its Unix time in ms comes after its value, 0 for none. Early
 versions did without the first time, and had Unix times before fields.
 
+Redis limits the number of the fields of a listpack or a ziplist, but not their sizes.
+
 A hash that HIMPORT made has the names of its fields first, in their order: 0 and a listpack if they are short and few,
 otherwise 1, their number and each name. Its values come one by one, or as a listpack after a number, which means
 nothing here. In files of Redis, names come before all keys, with a number, and hashes have the number instead.
@@ -153,16 +155,16 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
             raise RdbError("Hash integrity check failed: a field without a value or a time")
         for index in range(0, len(words), 3):
             due_ms = as_integer(words[index + 2])
-            _set_timed(value, words[index], words[index + 1], -1 if due_ms is None else due_ms, stays=True)
+            _set_timed(value, words[index], words[index + 1], -1 if due_ms is None else due_ms, is_packed=True)
         value.become_listpack_ex()
     elif kind == HASH_TEMPLATE_LISTPACK:
         names = read_names(source)
-        value = _of_template(names, unpack_texts(read_string(source))[1:], limits)
+        value = _of_template(names, unpack_texts(read_string(source))[1:], limits, is_packed=True)
     elif kind == HASH_TEMPLATE_ARRAY:
         names = read_names(source)
         value = _of_template(names, [read_string(source) for _ in names], limits)
     else:
-        _set_all(value, _UNPACK[kind](read_string(source)))
+        _set_all(value, _UNPACK[kind](read_string(source)), may_be_long=kind != HASH_ZIPMAP)
     if not len(value):
         raise EmptyValue
     return value
@@ -205,32 +207,32 @@ def read_numbered_hash(source: Source, kind: int, templates: Mapping[int, list[b
         texts = [read_string(source) for _ in names or ()]
     if names is None:
         raise RdbError("Hash integrity check failed: names of fields that are not in the file")
-    return _of_template(names, texts, limits)
+    return _of_template(names, texts, limits, is_packed=kind == HASH_NUMBERED_LISTPACK)
 
 
-def _of_template(names: list[bytes], texts: list[bytes], limits: Limits) -> HashValue:
+def _of_template(names: list[bytes], texts: list[bytes], limits: Limits, *, is_packed: bool = False) -> HashValue:
     if len(names) != len(texts):
         raise RdbError("Hash integrity check failed: a field without a value")
     if not names:
         raise EmptyValue
-    return HashValue.of_template(names, texts, limits)
+    return HashValue.of_template(names, texts, limits, may_be_long=is_packed)
 
 
-def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int, *, stays: bool = False) -> None:
-    """Set a field with its expiry time, 0 for none; `stays`: see `HashValue.expire_at`. Raises RdbError."""
+def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int, *, is_packed: bool = False) -> None:
+    """Set a field with its expiry time, 0 for none. In a listpack it is in its place already. Raises RdbError."""
     if not 0 <= due_ms <= NO_TIME_MS:
         raise RdbError("Hash integrity check failed: a time out of range")
-    if not value.set(field, text):
+    if not value.set(field, text, may_be_long=is_packed):
         raise RdbError("Duplicate hash fields detected")
     if due_ms:
-        value.expire_at(field, due_ms, stays=stays)
+        value.expire_at(field, due_ms, stays=is_packed)
 
 
-def _set_all(value: HashValue, words: list[bytes]) -> None:
+def _set_all(value: HashValue, words: list[bytes], *, may_be_long: bool) -> None:
     if len(words) % 2:
         raise RdbError("Hash integrity check failed: a field without a value")
     for index in range(0, len(words), 2):
-        if not value.set(words[index], words[index + 1]):
+        if not value.set(words[index], words[index + 1], may_be_long=may_be_long):
             raise RdbError("Hash integrity check failed: a field twice")
 
 

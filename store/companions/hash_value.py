@@ -53,11 +53,12 @@ class HashValue(Companion):
         self._times: DueTimes | None = None
 
     @staticmethod
-    def of_template(fields: list[bytes], texts: list[bytes], limits: Limits) -> HashValue:
-        """The hash that HIMPORT makes. `fields` are all different, in their order."""
+    def of_template(fields: list[bytes], texts: list[bytes], limits: Limits, *, may_be_long: bool = False) -> HashValue:
+        """The hash that HIMPORT makes. `fields` are all different, in their order. `may_be_long`: see `set`."""
         value = HashValue(limits)
         value._has_template = True
-        is_small = len(fields) <= limits.hash_entries_max and max(map(len, texts)) <= limits.hash_value_max
+        is_short = may_be_long or max(map(len, texts)) <= limits.hash_value_max
+        is_small = is_short and len(fields) <= limits.hash_entries_max
         value._encoding = TEMPLATE_LISTPACK if is_small else TEMPLATE_ARRAY
         for field, text in zip(fields, texts, strict=True):
             value._members.put(field, text)
