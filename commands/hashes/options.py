@@ -321,6 +321,7 @@ def hsetex(context: Context, argv: list[bytes]) -> Reply:
         elif has_time:
             value.expire_at(field, options.due_ms)
     if not has_time:
+        value.take_template()
         db.settle(key, value, HSET)
         context.log_words(argv, options.fields_count)
         return 1

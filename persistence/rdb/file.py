@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ... import REDIS_VERSION, __version__
+from ...store.companions.hash_value import HashValue
 from ...store.image import KeyImage, Part, ShortStreamsImage, StreamImage, StringsImage
 from ...store.key_uses import SavedUse
 from ...store.limits import Limits
@@ -343,6 +344,8 @@ class FileReader:
         self._library: FileLibrary | None = None
         # The names of the fields of hashes that HIMPORT made, by number.
         self._templates: dict[int, list[bytes]] = {}
+        # Whether the file has had a hash that HIMPORT made, or the names of its fields.
+        self._has_templates = False
         # The metadata of the file.
         self.aux: dict[bytes, bytes] = {}
         # Keys read, without those left out.
@@ -474,6 +477,7 @@ class FileReader:
     def _read_template(self, source: Source) -> None:
         number = read_length(source)
         self._templates[number] = read_names_alone(source)
+        self._has_templates = True
 
     def _read_library(self, source: Source) -> None:
         self._library = FileLibrary(read_string(source))
@@ -535,6 +539,10 @@ class FileReader:
                 value = read_value(source, kind, self._limits, now_ms=self._now_ms)
             except EmptyValue:
                 return None  # as in Redis
+        if isinstance(value, HashValue):
+            self._has_templates = self._has_templates or value.has_template
+            if not self._has_templates:
+                value.take_template_when_loaded()
         self._is_left_out = not self._is_kept(key, expires_ms)
         return None if self._is_left_out else FileKey(self._db_index, key, value, expires_ms, use)
 

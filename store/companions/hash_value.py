@@ -38,7 +38,7 @@ def _pair_order(pair: tuple[bytes, bytes]) -> tuple[int, bytes]:
 class HashValue(Companion):
     """A hash. `limits` decide when it is no longer small. Times are Unix ms."""
 
-    __slots__ = ("_encoding", "_has_template", "_members", "_times")
+    __slots__ = ("_encoding", "_had_times", "_has_template", "_members", "_times")
 
     type_name: ClassVar[bytes] = b"hash"
     type_number: ClassVar[int] = 4
@@ -48,6 +48,8 @@ class HashValue(Companion):
         self._encoding = LISTPACK
         # Whether the encoding is one of those of HIMPORT.
         self._has_template = False
+        # Whether a field had an expiry time at some time since the hash was made or loaded.
+        self._had_times = False
         self._members = Members()
         # None until a field gets an expiry time.
         self._times: DueTimes | None = None
@@ -156,6 +158,7 @@ class HashValue(Companion):
     def expire_at(self, field: bytes, due_ms: int, *, stays: bool = False) -> None:
         """Set the expiry time of an existing field. With `stays` it is in its place already: a file has it there."""
         self._leave_template()
+        self._had_times = True
         times = self._times
         if times is None:
             times = self._times = DueTimes()
@@ -246,8 +249,33 @@ class HashValue(Companion):
     def become_listpack_ex(self) -> None:
         """Be a listpack with expiry times from now on, unless it is a hash table or too large."""
         self._leave_template()
+        self._had_times = True
         if self._encoding == LISTPACK:
             self._encoding = LISTPACK_EX
+
+    def take_template(self) -> None:
+        """Take an encoding of HIMPORT if the directives want it, after a command has set fields."""
+        limits = self.limits
+        if limits.template_entries_min:
+            self._take_template(limits.template_entries_min, limits.template_entries_max)
+
+    def take_template_when_loaded(self) -> None:
+        """Take an encoding of HIMPORT if the directives want it for hashes of a file without such hashes."""
+        limits = self.limits
+        if limits.loaded_template_entries_min:
+            self._take_template(limits.loaded_template_entries_min, limits.loaded_template_entries_max)
+
+    def _take_template(self, count_min: int, count_max: int) -> None:
+        count = len(self._members)
+        if self._has_template or self._had_times or count < count_min or (count_max and count > count_max):
+            return
+        self._has_template = True
+        self._encoding = TEMPLATE_LISTPACK if self._encoding == LISTPACK else TEMPLATE_ARRAY
+        if self._members.are_few:
+            pairs = sorted(self._members.items(), key=_pair_order)
+            self._members = Members()
+            for field, text in pairs:
+                self._members.put(field, text)
 
     def _leave_template(self) -> None:
         """Have no encoding of HIMPORT from now on: fields with expiry times have none."""
@@ -266,6 +294,7 @@ class HashValue(Companion):
         twin = HashValue(self.limits)
         twin._encoding = self._encoding
         twin._has_template = self._has_template
+        twin._had_times = self._had_times
         twin._members = self._members.copy()
         twin._times = None if self._times is None else self._times.copy()
         twin.first_due_ms = self.first_due_ms

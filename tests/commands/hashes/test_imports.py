@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from support.inprocess import Rig
@@ -96,7 +98,7 @@ def _total_memory(line: bytes) -> int:
         (f"HSET h a {'v' * 65};DEBUG RELOAD", b"template-array"),
     ],
 )
-def test_encodings_are_those_of_redis(requests: str, encoding: bytes) -> None:
-    caller = Rig().connect()
+def test_encodings_are_those_of_redis(requests: str, encoding: bytes, tmp_path: Path) -> None:
+    caller = Rig(dir=bytes(tmp_path), enable_debug_command=b"yes").connect()
     caller.call("HIMPORT PREPARE f a b", "HIMPORT SET h f 1 2", *requests.split(";"))
     assert caller.call("OBJECT ENCODING h") == b"$%d\r\n%b\r\n" % (len(encoding), encoding)

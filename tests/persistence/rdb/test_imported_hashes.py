@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.persistence.errors import EmptyValue, RdbError
+from headrace.persistence.rdb.file import FileReader
 from headrace.persistence.rdb.hashes import read_numbered_hash
 from headrace.persistence.rdb.source import Source
 from headrace.persistence.rdb.values import read_value
@@ -49,3 +50,21 @@ def test_names_are_found_by_their_number(kind: int, content: bytes) -> None:
 def test_values_that_are_too_few_are_refused() -> None:
     with pytest.raises(RdbError, match="a field without a value"):
         read_numbered_hash(Source((FIVE_ONE_TWO,)), NUMBERED_LISTPACK, {5: [b"a", b"b", b"c"]}, Limits())
+
+
+@pytest.mark.parametrize(
+    ("before", "encoding"),
+    [
+        (b"", b"template-listpack"),
+        # The names of a hash that comes later, and a hash.
+        (b"\xf2\x01\x01\x01c", b"listpack"),
+        (b"\x1f\x01i\x01\x01\x01c\x01v", b"listpack"),
+    ],
+)
+def test_the_directives_of_loads_leave_a_file_with_imported_hashes_as_it_is(before: bytes, encoding: bytes) -> None:
+    data = b"REDIS0012" + before + b"\x04\x01h\x02\x01b\x012\x01a\x011\xff" + bytes(8)
+    keys = list(FileReader((data,), Limits(loaded_template_entries_min=2), now_ms=0))
+    value = keys[-1].value
+    assert isinstance(value, HashValue)
+    assert value.encoding == encoding
+    value.check()
