@@ -142,7 +142,7 @@ class HashValue(Companion):
         """See `Members.scan`. In the encodings of HIMPORT, all fields are returned at once."""
         if self._has_template:
             return [field for field, _ in self._items()], 0
-        return self._members.scan(cursor, count)
+        return self._members.scan(cursor, count, is_packed=self._encoding != HASHTABLE)
 
     # -- expiry times ----------------------------------------------------------------------------
 
