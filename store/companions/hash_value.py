@@ -312,6 +312,7 @@ class HashValue(Companion):
             assert names == sorted(names, key=template_order)
         assert (self._times is None) == (self.first_due_ms == NEVER_DUE_MS)
         if self._times is not None:
+            assert self._had_times
             self._times.check()
             assert all(field in self._members for field in self._times.names())
             assert self.first_due_ms <= self._times.first()[0]
