@@ -35,6 +35,9 @@ container(
         Argument("fieldset-name"),
         Argument("value", multiple=True),
     ),
+    differs="Each hash has the names of its fields, which Redis has once for all hashes with the same fields: "
+    "`hash_templates` and `hash_template_keys` of `INFO` stay 0, and `hash-rdb-load-template-disassembly-threshold` "
+    "has no effect.",
 )
 def himport_set(context: Context, argv: list[bytes]) -> Reply:
     """HIMPORT SET key fieldset-name value [value ...]
