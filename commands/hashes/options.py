@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from ...protocol.replies import Reply
 from ...store.companions.hash_value import HashValue
-from ...store.errors import GenericError, shown, wrong_number_of_arguments
+from ...store.errors import GenericError, shown_last, wrong_number_of_arguments
 from ...store.events import HDEL, HEXPIRE, HEXPIRED, HPERSIST, HSET
 from ..core.numbers import parse_integer
 from ..core.table import Argument, Flag, KeySpec, command
@@ -71,7 +71,7 @@ def _parse(context: Context, argv: list[bytes], name: bytes, keep: bytes, width:
                 raise GenericError(b"wrong number of arguments")
             index = first + count * width - 1
         else:
-            raise GenericError(b"unknown argument: %b" % shown(argv[index]))
+            raise GenericError(b"unknown argument: %b" % shown_last(argv[index]))
         index += 1
     if not first:
         raise GenericError(b"missing FIELDS argument")
