@@ -286,6 +286,7 @@ BY_COMMAND: dict[str, Pools] = {
             [*map(_payload, ODD_LIBRARIES), Dump(b"s"), *WORDS],
         )
     },
+    "MSETEX": {"numkeys": ([b"1", b"2", b"3"], ODD_INTEGERS), "key": ([b"str", b"num", b"u"], [b""])},
     "XREAD": {"id": ([b"$", b"$", b"+", b"0", *ENTRY_IDS[:4]], ODD_IDS)},
     "XREADGROUP": {"id": ([*[b">"] * 5, b"0", b"3-1"], ODD_IDS)},
 }
