@@ -51,6 +51,7 @@ FAMILIES: Final = (
     "hashes.picks",
     "hashes.expiry",
     "hashes.options",
+    "hashes.imports",
     "hyperloglog.counts",
     "hyperloglog.debugging",
     "keyspace.keys",

@@ -13,6 +13,7 @@ from ..store.companions.hash_value import HashValue
 from ..store.companions.list_value import ListValue
 from ..store.companions.set_value import SetValue
 from ..store.companions.sorted_set_value import SortedSetValue
+from .rdb.payload import unchecked_dump
 
 # Members of one record.
 MEMBERS_PER_RECORD: Final = 64
@@ -20,6 +21,10 @@ MEMBERS_PER_RECORD: Final = 64
 
 def companion_records(key: bytes, value: Companion) -> Iterator[bytes]:
     """Yield the records of a companion."""
+    if isinstance(value, HashValue) and value.has_template:
+        # No other command than HIMPORT makes a hash in these encodings.
+        yield pack_command((b"RESTORE", key, b"0", unchecked_dump(value, now_ms=0), b"REPLACE"))
+        return
     if isinstance(value, HashValue):
         words = [word for pair in value.items() for word in pair]
         yield from _in_records(b"HMSET", key, words, 2 * MEMBERS_PER_RECORD)

@@ -17,7 +17,7 @@ _WRITES: Final = {
 }
 TYPES: Final = {name.encode(): type_name for type_name, names in _WRITES.items() for name in names.split()}
 # Commands that write no key.
-KEYLESS: Final = frozenset((b"module", b"himport"))
+KEYLESS: Final = frozenset((b"module",))
 
 
 def describe(request: Request) -> str:

@@ -29,6 +29,11 @@ def shown(word: bytes) -> bytes:
     return word[: word.index(NUL)] if NUL in word else word
 
 
+def shown_last(word: bytes) -> bytes:
+    """Like `shown`, at the end of an error text: Redis takes CR and LF off the end of the line that it prints."""
+    return shown(word).rstrip(b"\r\n")
+
+
 def _line(prefix: bytes, text: bytes) -> bytes:
     """Return prefix and text in one line: CR and LF inside the text become spaces, as in Redis."""
     line = prefix + b" " + text if prefix else text

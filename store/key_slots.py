@@ -31,6 +31,22 @@ def place_of(key: bytes) -> int:
     return (code & (SLOT_COUNT - 1)) << PLACE_BITS | code >> SLOT_BITS & ((1 << PLACE_BITS) - 1)
 
 
+def scan_keys(keys: Iterable[bytes], cursor: int, count: int) -> tuple[list[bytes], int]:
+    """Return about `count` of these keys from `cursor` on, and the next cursor; 0 after the last key. A call costs all
+    keys. See `KeySlots.scan`."""
+    found: list[bytes] = []
+    previous = -1
+    for place, key in sorted([(place_of(key), key) for key in keys]):
+        if place < cursor:
+            continue
+        # Keys of one place are returned together; otherwise the next call would skip some of them.
+        if len(found) >= count and place != previous:
+            return found, place
+        found.append(key)
+        previous = place
+    return found, 0
+
+
 class KeySlots:
     """The keys by slot; slots without keys are left out."""
 
@@ -65,20 +81,15 @@ class KeySlots:
         once. A call costs its keys and one slot.
         """
         found: list[bytes] = []
-        previous = -1
         slots = self._slots
         for slot in self._numbers_from(cursor >> PLACE_BITS):
             keys = slots.get(slot)
             if keys is None:
                 continue
-            for place, key in sorted([(place_of(key), key) for key in keys]):
-                if place < cursor:
-                    continue
-                # Keys of one place are returned together; otherwise the next call would skip some of them.
-                if len(found) >= count and place != previous:
-                    return found, place
-                found.append(key)
-                previous = place
+            part, after = scan_keys(keys, cursor, count - len(found))
+            found += part
+            if after:
+                return found, after
         return found, 0
 
     def _numbers_from(self, first: int) -> Iterable[int]:

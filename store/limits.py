@@ -19,6 +19,12 @@ class Limits:
     # Up to which number of members, and which bytes of each, a value has its small encoding.
     hash_entries_max: int = 512
     hash_value_max: int = 64
+    # From which number of fields on, and up to which, a hash takes an encoding of HIMPORT when a command sets fields,
+    # and when it is loaded from a file without such hashes. 0 is none, or no end.
+    template_entries_min: int = 0
+    template_entries_max: int = 0
+    loaded_template_entries_min: int = 0
+    loaded_template_entries_max: int = 0
     set_integers_max: int = 512
     set_entries_max: int = 128
     set_value_max: int = 64

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...persistence.rows.streams import CAN_USE, CAPABILITY
 from ...protocol.replies import OK, Reply
-from ...store.errors import GenericError, shown, syntax_error
+from ...store.errors import GenericError, shown, shown_last, syntax_error
 from ..clients.replica import Replica
 from ..core.numbers import INT64_MAX, integer, integer_between
 from ..core.table import Argument, Flag, command
@@ -90,7 +90,7 @@ def replconf(context: Context, argv: list[bytes]) -> Reply:
         if option == b"getack":
             return NO_REPLY
         if option not in SETTERS:
-            raise GenericError(b"Unrecognized REPLCONF option: %b" % shown(word))
+            raise GenericError(b"Unrecognized REPLCONF option: %b" % shown_last(word))
         SETTERS[option](client.replica, value)
     return OK
 

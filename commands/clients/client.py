@@ -11,6 +11,7 @@ from ...store.policies.rules import PendingRules
 from ..permissions.allowed_rows import NO_ROWS, find_allowed
 from ..permissions.user import User
 from .blocking import Blocked
+from .fieldset import Fieldset
 from .replica import Replica, ReplicaState
 from .tracking_mode import TrackingMode
 from .transaction import Transaction
@@ -102,6 +103,8 @@ class Client:
         # looked for when there are more than `governed_max`.
         self.governed: dict[PendingRules, None] = {}
         self.governed_max = GOVERNED_MAX
+        # What HIMPORT PREPARE has named.
+        self.fieldsets: dict[bytes, Fieldset] = {}
         self.no_evict = False
         self.no_touch = False
         self.close_after_reply = False
@@ -144,7 +147,7 @@ class Client:
     @property
     def memory_size(self) -> int:
         """Size of the connection: waiting requests, replies that the peer has not taken yet, subscriptions, watched
-        keys, prefixes of keys, names.
+        keys, prefixes of keys, names, fieldsets.
         """
         requests_size = self.query_buffer_size + self.transaction.queue_memory_size
         if self.blocked is not None:
@@ -152,6 +155,8 @@ class Client:
         names_size = len(self.name) + len(self.library_name) + len(self.library_version)
         prefixes_size = 0 if self.tracking is None else self.tracking.prefixes_size
         held_size = self.subscriptions_size + self.transaction.watched_size + prefixes_size
+        if self.fieldsets:
+            held_size += sum([len(name) + each.memory_size for name, each in self.fieldsets.items()])
         return CLIENT_SIZE + requests_size + self.output_buffer_size + held_size + names_size
 
     @property

@@ -138,8 +138,9 @@ def quit_connection(context: Context, argv: list[bytes]) -> Reply:
 def reset(context: Context, argv: list[bytes]) -> Reply:
     """RESET
 
-    Ends MULTI, WATCH, MONITOR, tracking and all subscriptions, selects database 0 and protocol 2, removes the name and
-    the reply mode, and logs out if a password is required. The ID and the library name stay.
+    Ends MULTI, WATCH, MONITOR, tracking and all subscriptions, selects database 0 and protocol 2, removes the name,
+    the fieldsets of HIMPORT and the reply mode, and logs out if a password is required. The ID and the library name
+    stay.
     """
     client = context.client
     discard(context.store, client)
@@ -151,6 +152,7 @@ def reset(context: Context, argv: list[bytes]) -> Reply:
     client.protocol = 2
     log_out(context, client)
     client.name = b""
+    client.fieldsets.clear()
     client.reply_mode = ReplyMode.ON
     client.no_touch = client.no_evict = False
     return RESET_REPLY

@@ -44,6 +44,7 @@ def hincrby(context: Context, argv: list[bytes]) -> Reply:
         value = HashValue(context.limits)
         db.add(key, value)
     value.set(field, b"%d" % number, keeps_time=True)
+    value.take_template()
     db.settle(key, value, HINCRBY)
     context.log_words(argv)
     return number
@@ -85,6 +86,7 @@ def hincrbyfloat(context: Context, argv: list[bytes]) -> Reply:
         db.add(key, value)
     text = long_double.text_of(result)
     value.set(field, text, keeps_time=True)
+    value.take_template()
     db.settle(key, value, HINCRBYFLOAT)
     context.log(b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, text)
     return text

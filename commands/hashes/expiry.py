@@ -6,7 +6,7 @@ from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.companions.hash_value import HashValue
-from ...store.errors import GenericError, shown
+from ...store.errors import GenericError, shown_last
 from ...store.events import HDEL, HEXPIRE, HPERSIST
 from ..core.numbers import integer, parse_integer
 from ..core.table import Argument, Flag, KeySpec, command
@@ -71,7 +71,7 @@ def _parse_options(argv: list[bytes]) -> tuple[bytes | None, int, int]:
                 raise GenericError(b"wrong number of arguments")
             index = first + count - 1
         else:
-            raise GenericError(b"unknown argument: %b" % shown(argv[index]))
+            raise GenericError(b"unknown argument: %b" % shown_last(argv[index]))
         index += 1
     if not first:
         raise GenericError(b"missing FIELDS argument")

@@ -27,6 +27,7 @@ def _set_fields(context: Context, argv: list[bytes]) -> int:
     new_count = 0
     for index in range(2, len(argv), 2):
         new_count += value.set(argv[index], argv[index + 1])
+    value.take_template()
     db.settle(key, value, HSET)
     context.log_words(argv, count)
     return new_count
@@ -124,6 +125,7 @@ def hsetnx(context: Context, argv: list[bytes]) -> Reply:
         value = HashValue(context.limits)
         db.add(key, value)
     value.set(field, argv[3])
+    value.take_template()
     db.settle(key, value, HSET)
     context.log_words(argv)
     return 1

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from ...protocol.replies import Reply
 from ...store.companions.hash_value import HashValue
-from ...store.errors import GenericError, shown, wrong_number_of_arguments
+from ...store.errors import GenericError, shown_last, wrong_number_of_arguments
 from ...store.events import HDEL, HEXPIRE, HEXPIRED, HPERSIST, HSET
 from ..core.numbers import parse_integer
 from ..core.table import Argument, Flag, KeySpec, command
@@ -71,7 +71,7 @@ def _parse(context: Context, argv: list[bytes], name: bytes, keep: bytes, width:
                 raise GenericError(b"wrong number of arguments")
             index = first + count * width - 1
         else:
-            raise GenericError(b"unknown argument: %b" % shown(argv[index]))
+            raise GenericError(b"unknown argument: %b" % shown_last(argv[index]))
         index += 1
     if not first:
         raise GenericError(b"missing FIELDS argument")
@@ -306,19 +306,22 @@ def hsetex(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         value = HashValue(context.limits)
         db.add(key, value)
+    # As in Redis, a hash of HIMPORT becomes a listpack by the fields that it has, and then takes these of any size.
+    has_template = value.has_template
     value.expect_words(argv[options.first :])
     has_time = options.expiry in TIMES
     if has_time:
         value.become_listpack_ex()
     is_over = has_time and options.due_ms <= db.member_time_ms(now_ms)
     for field, text in zip(fields, texts, strict=True):
-        value.set(field, text, keeps_time=options.expiry == b"KEEPTTL")
+        value.set(field, text, keeps_time=options.expiry == b"KEEPTTL", may_be_long=has_template)
         if is_over:
             value.pop(field)
             context.log_expired_field(key, field)
         elif has_time:
             value.expire_at(field, options.due_ms)
     if not has_time:
+        value.take_template()
         db.settle(key, value, HSET)
         context.log_words(argv, options.fields_count)
         return 1

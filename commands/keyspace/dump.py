@@ -37,7 +37,8 @@ class BusyKey(ReplyError):
     complexity="O(N) in the size of the value.",
     arguments=(KEY_ARGUMENT,),
     tips=("nondeterministic_output",),
-    differs="Deleted entries of a stream are not in the payload. If Headrace was installed without a C compiler, texts "
+    differs="Deleted entries of a stream are not in the payload. A hash of HIMPORT has 0 where Redis has a number of "
+    "its own. If Headrace was installed without a C compiler, texts "
     "of more than 64 KiB and streams of more than 256 KiB are not compressed. Otherwise the payload is that of Redis "
     "byte for byte.",
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ...persistence.errors import RdbError
 from ...persistence.rdb import payload
 from ...protocol.replies import OK, Pairs, Reply, SetReply, SimpleString
-from ...store.errors import GenericError
+from ...store.errors import GenericError, shown, shown_last
 from ...store.glob import matches
 from ..core.numbers import is_canonical_integer
 from ..core.table import DECLARED, Argument, Flag, Trait, command, container
@@ -168,7 +168,7 @@ def function_load(context: Context, argv: list[bytes]) -> Reply:
     """
     for word in argv[2:-1]:
         if word.upper() != b"REPLACE":
-            raise GenericError(b"Unknown option given: %b" % word)
+            raise GenericError(b"Unknown option given: %b" % shown_last(word))
     name = context.libraries.load(argv[-1], replace=len(argv) > 3)
     context.log(*argv)
     return name
@@ -265,7 +265,7 @@ def function_list(context: Context, argv: list[bytes]) -> Reply:
                 raise GenericError(b"library name argument was not given")
             pattern = argv[index]
         else:
-            raise GenericError(b"Unknown argument %b" % argv[index])
+            raise GenericError(b"Unknown argument %b" % shown(argv[index]))
         index += 1
     return [
         _described(library, with_code=with_code)

@@ -63,6 +63,7 @@ class Run:
         self.client = client
         client.id, client.db, client.protocol = caller.id, context.db, 2
         client.user, client.tracking, client.no_touch = caller.user, caller.tracking, caller.no_touch
+        client.fieldsets = {}
         client.governed, client.governed_max = caller.governed, caller.governed_max
         if context.server.following.is_stale and b"allow-stale" not in script.flags:
             raise PrimaryDown

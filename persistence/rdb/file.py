@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ... import REDIS_VERSION, __version__
+from ...store.companions.hash_value import HashValue
 from ...store.image import KeyImage, Part, ShortStreamsImage, StreamImage, StringsImage
 from ...store.key_uses import SavedUse
 from ...store.limits import Limits
@@ -26,6 +27,7 @@ from ..errors import BadPolicyLine, EmptyValue, ForeignType, RdbError, TooManyDa
 from ..placing import StreamPlace
 from ..policy_lines import AUX_NAME, policy_text, words_of_text
 from .foreign import can_skip, skip_module_fields, skip_value
+from .hashes import HASH_NUMBERED_TYPES, read_names_alone, read_numbered_hash
 from .keys import EXPIRY_MS, LONG_SIZE, encode_name
 from .lengths import (
     encode_length,
@@ -57,6 +59,8 @@ CHECKSUM_VERSION: Final = 5
 # Bytes that are collected before they are written.
 BLOCK_SIZE: Final = 64 * 1024
 
+# The names of the fields of hashes, and their number.
+HASH_TEMPLATE: Final = 242
 SLOT_INFO: Final = 244
 MODULE_AUX: Final = 247
 IDLE: Final = 248
@@ -338,6 +342,10 @@ class FileReader:
         self._policy: FilePolicy | None = None
         # The library that was read and not yielded.
         self._library: FileLibrary | None = None
+        # The names of the fields of hashes that HIMPORT made, by number.
+        self._templates: dict[int, list[bytes]] = {}
+        # Whether the file has had a hash that HIMPORT made, or the names of its fields.
+        self._has_templates = False
         # The metadata of the file.
         self.aux: dict[bytes, bytes] = {}
         # Keys read, without those left out.
@@ -466,6 +474,11 @@ class FileReader:
         for _ in range(3):
             read_length(source)
 
+    def _read_template(self, source: Source) -> None:
+        number = read_length(source)
+        self._templates[number] = read_names_alone(source)
+        self._has_templates = True
+
     def _read_library(self, source: Source) -> None:
         self._library = FileLibrary(read_string(source))
 
@@ -509,7 +522,7 @@ class FileReader:
         self._expires_ms = self._use = None
         self._is_left_out = True
         is_own = self._form is not None and kind == self._form.kind
-        if kind not in READABLE_TYPES and not is_own:
+        if kind not in READABLE_TYPES and kind not in HASH_NUMBERED_TYPES and not is_own:
             if not self._skips_foreign or not skip_value(source, kind):
                 text = key.decode("utf-8", "backslashreplace")
                 why = f"The key '{text}' in database {self._db_index} cannot be loaded: {type_error(kind)}"
@@ -519,11 +532,17 @@ class FileReader:
         value: Value
         if self._form is not None and is_own:
             value = self._form.read(source, self._limits, self._now_ms)
+        elif kind in HASH_NUMBERED_TYPES:
+            value = read_numbered_hash(source, kind, self._templates, self._limits)
         else:
             try:
                 value = read_value(source, kind, self._limits, now_ms=self._now_ms)
             except EmptyValue:
                 return None  # as in Redis
+        if isinstance(value, HashValue):
+            self._has_templates = self._has_templates or value.has_template
+            if not self._has_templates:
+                value.take_template_when_loaded()
         self._is_left_out = not self._is_kept(key, expires_ms)
         return None if self._is_left_out else FileKey(self._db_index, key, value, expires_ms, use)
 
@@ -554,6 +573,7 @@ def in_steps(parts: Iterable[FilePart], target: KeysTarget) -> Iterator[None]:
 _OPCODES: Final[dict[int, Callable[[FileReader, Source], None]]] = {
     SLOT_INFO: FileReader._skip_slot_info,
     LIBRARY: FileReader._read_library,
+    HASH_TEMPLATE: FileReader._read_template,
     MODULE_AUX: FileReader._skip_module_aux,
     IDLE: FileReader._read_idle,
     FREQUENCY: FileReader._read_frequency,

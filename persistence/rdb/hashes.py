@@ -3,21 +3,34 @@
 With expiry times, the first of them comes first, in 8 bytes. Then a field that is alone has its time before it: 0 for
 none, or 1 and the ms after the first; in a listpack its Unix time in ms comes after its value, 0 for none. Early
 versions did without the first time, and had Unix times before fields.
+
+Redis limits the number of the fields of a listpack or a ziplist, but not their sizes.
+
+A hash that HIMPORT made has the names of its fields first, in their order: 0 and a listpack if they are short and few,
+otherwise 1, their number and each name. Its values come one by one, or as a listpack after a number, which means
+nothing here. In files of Redis, names come before all keys, with a number, and hashes have the number instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from itertools import islice, pairwise
 from typing import Final
 
-from ...store.companions.hash_value import LISTPACK, LISTPACK_EX, HashValue
+from ...store.companions.hash_value import (
+    LISTPACK,
+    LISTPACK_EX,
+    TEMPLATE_ARRAY,
+    TEMPLATE_LISTPACK,
+    HashValue,
+    template_order,
+)
 from ...store.companions.integers import as_integer
 from ...store.due_times import NEVER_DUE_MS
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
-from .listpack import encode_texts, pack, unpack_texts
+from .listpack import encode_integer, encode_texts, pack, unpack_texts
 from .source import Source
 from .ziplist import unpack_ziplist, unpack_zipmap
 
@@ -29,10 +42,20 @@ HASH_TIMES_EARLY: Final = 22
 HASH_LISTPACK_EX_EARLY: Final = 23
 HASH_TIMES: Final = 24
 HASH_LISTPACK_EX: Final = 25
+HASH_TEMPLATE_LISTPACK: Final = 29
+HASH_TEMPLATE_ARRAY: Final = 31
 HASH_TYPES: Final = (
     HASH, HASH_ZIPMAP, HASH_ZIPLIST, HASH_LISTPACK,
     HASH_TIMES_EARLY, HASH_LISTPACK_EX_EARLY, HASH_TIMES, HASH_LISTPACK_EX,
+    HASH_TEMPLATE_LISTPACK, HASH_TEMPLATE_ARRAY,
 )  # fmt: skip
+# With a number instead of the names: only in files.
+HASH_NUMBERED_LISTPACK: Final = 30
+HASH_NUMBERED_ARRAY: Final = 32
+HASH_NUMBERED_TYPES: Final = (HASH_NUMBERED_LISTPACK, HASH_NUMBERED_ARRAY)
+# How names are stored.
+_NAMES_LISTPACK: Final = 0
+_NAMES_ALONE: Final = 1
 
 # Later than any expiry time of a field: 48 bits.
 NO_TIME_MS: Final = (1 << 48) - 1
@@ -46,6 +69,10 @@ def hash_type(value: HashValue) -> int:
         return HASH_LISTPACK_EX
     if value.encoding == LISTPACK:
         return HASH_LISTPACK
+    if value.encoding == TEMPLATE_LISTPACK:
+        return HASH_TEMPLATE_LISTPACK
+    if value.encoding == TEMPLATE_ARRAY:
+        return HASH_TEMPLATE_ARRAY
     return HASH if value.first_due_ms == NEVER_DUE_MS else HASH_TIMES
 
 
@@ -58,6 +85,9 @@ def encode_hash(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     if value.encoding == LISTPACK:
         words = [word for pair in value.items() for word in pair]
         yield encode_string(pack([encode_texts(words)], len(words)), compress=compress)
+        return
+    if value.has_template:
+        yield from _encode_of_template(value, compress=compress)
         return
     if value.first_due_ms < NEVER_DUE_MS:
         yield from _encode_timed(value, compress=compress)
@@ -72,6 +102,22 @@ def _first_time(value: HashValue) -> bytes:
     """The first expiry time; that of a hash without any is the largest time, as in Redis."""
     value.first_due(0)
     return encode_time_ms(min(value.first_due_ms, NO_TIME_MS))
+
+
+def _encode_of_template(value: HashValue, *, compress: bool) -> Iterator[bytes]:
+    pairs = list(value.items())
+    names, texts = [field for field, _ in pairs], [text for _, text in pairs]
+    limits = value.limits
+    if len(names) <= limits.hash_entries_max and max(map(len, names)) <= limits.hash_value_max:
+        yield encode_length(_NAMES_LISTPACK) + encode_string(pack([encode_texts(names)], len(names)), compress=compress)
+    else:
+        yield encode_length(_NAMES_ALONE) + encode_length(len(names))
+        yield b"".join([encode_string(name, compress=compress) for name in names])
+    if value.encoding == TEMPLATE_LISTPACK:
+        packed = pack([encode_integer(0), encode_texts(texts)], 1 + len(texts))
+        yield encode_string(packed, compress=compress)
+    else:
+        yield b"".join([encode_string(text, compress=compress) for text in texts])
 
 
 def _encode_timed(value: HashValue, *, compress: bool) -> Iterator[bytes]:
@@ -109,30 +155,84 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
             raise RdbError("Hash integrity check failed: a field without a value or a time")
         for index in range(0, len(words), 3):
             due_ms = as_integer(words[index + 2])
-            _set_timed(value, words[index], words[index + 1], -1 if due_ms is None else due_ms, stays=True)
+            _set_timed(value, words[index], words[index + 1], -1 if due_ms is None else due_ms, is_packed=True)
         value.become_listpack_ex()
+    elif kind == HASH_TEMPLATE_LISTPACK:
+        names = read_names(source)
+        value = _of_template(names, unpack_texts(read_string(source))[1:], limits, is_packed=True)
+    elif kind == HASH_TEMPLATE_ARRAY:
+        names = read_names(source)
+        value = _of_template(names, [read_string(source) for _ in names], limits)
     else:
-        _set_all(value, _UNPACK[kind](read_string(source)))
+        _set_all(value, _UNPACK[kind](read_string(source)), may_be_long=kind != HASH_ZIPMAP)
     if not len(value):
         raise EmptyValue
     return value
 
 
-def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int, *, stays: bool = False) -> None:
-    """Set a field with its expiry time, 0 for none; `stays`: see `HashValue.expire_at`. Raises RdbError."""
+def read_names(source: Source) -> list[bytes]:
+    """The names of the fields of a hash that HIMPORT made. Raises RdbError."""
+    form = read_length(source)
+    if form == _NAMES_LISTPACK:
+        return _in_order(unpack_texts(read_string(source)))
+    if form == _NAMES_ALONE:
+        return read_names_alone(source)
+    raise RdbError(f"Unknown form {form} of the names of fields")
+
+
+def read_names_alone(source: Source) -> list[bytes]:
+    """The number of names, and each name: the form in files. Raises RdbError."""
+    names = []
+    for _ in range(read_length(source)):
+        names.append(read_string(source))
+    return _in_order(names)
+
+
+def _in_order(names: list[bytes]) -> list[bytes]:
+    orders = [template_order(name) for name in names]
+    if any(first >= second for first, second in pairwise(orders)):
+        raise RdbError("Hash integrity check failed: names of fields that are not in order")
+    return names
+
+
+def read_numbered_hash(source: Source, kind: int, templates: Mapping[int, list[bytes]], limits: Limits) -> HashValue:
+    """A hash of one of the types that have a number instead of names. Raises RdbError."""
+    if kind == HASH_NUMBERED_LISTPACK:
+        words = unpack_texts(read_string(source))
+        number = as_integer(words[0]) if words else None
+        names = None if number is None else templates.get(number)
+        texts = words[1:]
+    else:
+        names = templates.get(read_length(source))
+        texts = [read_string(source) for _ in names or ()]
+    if names is None:
+        raise RdbError("Hash integrity check failed: names of fields that are not in the file")
+    return _of_template(names, texts, limits, is_packed=kind == HASH_NUMBERED_LISTPACK)
+
+
+def _of_template(names: list[bytes], texts: list[bytes], limits: Limits, *, is_packed: bool = False) -> HashValue:
+    if len(names) != len(texts):
+        raise RdbError("Hash integrity check failed: a field without a value")
+    if not names:
+        raise EmptyValue
+    return HashValue.of_template(names, texts, limits, may_be_long=is_packed)
+
+
+def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int, *, is_packed: bool = False) -> None:
+    """Set a field with its expiry time, 0 for none. In a listpack it is in its place already. Raises RdbError."""
     if not 0 <= due_ms <= NO_TIME_MS:
         raise RdbError("Hash integrity check failed: a time out of range")
-    if not value.set(field, text):
+    if not value.set(field, text, may_be_long=is_packed):
         raise RdbError("Duplicate hash fields detected")
     if due_ms:
-        value.expire_at(field, due_ms, stays=stays)
+        value.expire_at(field, due_ms, stays=is_packed)
 
 
-def _set_all(value: HashValue, words: list[bytes]) -> None:
+def _set_all(value: HashValue, words: list[bytes], *, may_be_long: bool) -> None:
     if len(words) % 2:
         raise RdbError("Hash integrity check failed: a field without a value")
     for index in range(0, len(words), 2):
-        if not value.set(words[index], words[index + 1]):
+        if not value.set(words[index], words[index + 1], may_be_long=may_be_long):
             raise RdbError("Hash integrity check failed: a field twice")
 
 

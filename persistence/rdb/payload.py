@@ -47,6 +47,11 @@ def dump(value: Value, *, now_ms: int, compress: bool = True) -> list[bytes]:
     return pieces
 
 
+def unchecked_dump(value: Value, *, now_ms: int) -> bytes:
+    """Like `dump`, with a checksum of zero, which stands for none, and not compressed: for records of the log."""
+    return b"".join([*_pieces(value, now_ms=now_ms, compress=False), _VERSION, bytes(CHECKSUM_SIZE)])
+
+
 def dump_libraries(codes: Iterable[bytes], *, compress: bool) -> bytes:
     """The payload of libraries of functions (FUNCTION DUMP), from their texts."""
     pieces = [library_record(code, compress=compress) for code in codes]

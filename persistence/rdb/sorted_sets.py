@@ -1,6 +1,7 @@
 """Sorted sets: members with their scores, or a listpack or ziplist of them, ascending.
 
-A score is a double of 8 bytes, little-endian; early versions had its text, after its length.
+A score is a double of 8 bytes, little-endian; early versions had its text, after its length. Redis limits the number of
+the members of a listpack or a ziplist, but not their sizes.
 """
 
 from __future__ import annotations
@@ -68,16 +69,16 @@ def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue
         if len(words) % 2:
             raise RdbError("Zset integrity check failed: a member without a score")
         for index in range(0, len(words), 2):
-            _put(value, words[index], _number(words[index + 1]))
+            _put(value, words[index], _number(words[index + 1]), may_be_long=True)
     if not len(value):
         raise EmptyValue
     return value
 
 
-def _put(value: SortedSetValue, member: bytes, score: float) -> None:
+def _put(value: SortedSetValue, member: bytes, score: float, *, may_be_long: bool = False) -> None:
     if math.isnan(score):
         raise RdbError("Zset with NAN score detected")
-    if value.put(member, score) != NEW:
+    if value.put(member, score, may_be_long=may_be_long) != NEW:
         raise RdbError("Duplicate zset fields detected")
 
 

@@ -207,6 +207,10 @@ STREAMS = (
 COMPANIONS = (
     _row("hash-max-listpack-entries", COUNT, 512, "hash-max-ziplist-entries"),
     _row("hash-max-listpack-value", SIZE, 64, "hash-max-ziplist-value"),
+    _row("hash-min-template-entries", COUNT, 0),
+    _row("hash-max-template-entries", COUNT, 0),
+    _row("hash-rdb-load-min-template-entries", COUNT, 0),
+    _row("hash-rdb-load-max-template-entries", COUNT, 0),
     _row("list-max-listpack-size", INT_32, -2, "list-max-ziplist-size"),
     _row("set-max-intset-entries", COUNT, 512),
     _row("set-max-listpack-entries", COUNT, 128),
@@ -384,12 +388,7 @@ ACCEPTED_ONLY = (
     _echoed("cluster-port", PORT, 0, change=IMMUTABLE),
     _echoed("cluster-replica-validity-factor", COUNT_32, 10, "cluster-slave-validity-factor"),
     _echoed("cluster-slot-migration-write-pause-timeout", COUNT, 10000),
-    *_group(
-        "hash-max-template-entries hash-min-template-entries hash-rdb-load-max-template-entries"
-        " hash-rdb-load-min-template-entries hash-rdb-load-template-disassembly-threshold",
-        COUNT,
-        0,
-    ),
+    _echoed("hash-rdb-load-template-disassembly-threshold", COUNT, 0),
     _echoed("io-threads", Integer(1, 128), 1, change=IMMUTABLE),
     _echoed("list-compress-depth", COUNT_32, 0),
     _echoed("lookahead", POSITIVE_32, 16),

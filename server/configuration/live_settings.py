@@ -48,6 +48,10 @@ class LiveSettings:
             self._limit_companions,
             "hash-max-listpack-entries",
             "hash-max-listpack-value",
+            "hash-min-template-entries",
+            "hash-max-template-entries",
+            "hash-rdb-load-min-template-entries",
+            "hash-rdb-load-max-template-entries",
             "list-max-listpack-size",
             "set-max-intset-entries",
             "set-max-listpack-entries",
@@ -92,6 +96,10 @@ class LiveSettings:
         config, limits = self._config, self._context.limits
         limits.hash_entries_max = config.hash_max_listpack_entries
         limits.hash_value_max = config.hash_max_listpack_value
+        limits.template_entries_min = config.hash_min_template_entries
+        limits.template_entries_max = config.hash_max_template_entries
+        limits.loaded_template_entries_min = config.hash_rdb_load_min_template_entries
+        limits.loaded_template_entries_max = config.hash_rdb_load_max_template_entries
         limits.list_node_max = config.list_max_listpack_size
         limits.set_integers_max = config.set_max_intset_entries
         limits.set_entries_max = config.set_max_listpack_entries

@@ -113,12 +113,13 @@ class Serving:
 
     def _serve_line(self, db_index: int, key: bytes, served: list[Session]) -> None:
         """Run again the clients that wait for a key. `served` are those whose replies were not sent yet."""
-        value = self._context.store.databases[db_index].keys.get(key)
+        db = self._context.store.databases[db_index]
         waiting = self.waiters.in_line(db_index, key)
         self._context.shared_reads = {} if len(waiting) > 1 else None
         try:
             for waiter in waiting:
-                if waiter.lines and self._run_again(waiter, value):
+                # The value is looked up for each: the one before may have taken the last member.
+                if waiter.lines and self._run_again(waiter, db.keys.get(key)):
                     served.append(self._runner.sessions[waiter.client.id])
                     if len(served) == SERVED_AT_ONCE:
                         self.send_early(served)

@@ -352,6 +352,7 @@ class Connection(Session):
         if self.must_wait:
             return
         backlog = self.backlog
+        had_backlog = bool(backlog)
         if self.unread and not backlog:
             self._read_on()
         requests = [backlog.popleft() for _ in range(min(len(backlog), SLICE_COUNT))]
@@ -361,6 +362,11 @@ class Connection(Session):
             self.shared.turns.run(self, requests)
             if not self.client.rows or self.client.transaction.queue is not None:
                 self._check_limits()
+            if self.unread and had_backlog and not (backlog or self.must_wait):
+                # What arrived after the backlog is run in the same turn, as in Redis: both were sent before the request
+                # that ended the wait.
+                self.resume()
+                return
         elif self.unread:
             self.shared.turns.finish()
         if not self.has_more:

@@ -17,15 +17,28 @@ LISTPACK: Final = b"listpack"
 # A listpack that had a field with an expiry time at some time: its fields are in the order of their times.
 LISTPACK_EX: Final = b"listpackex"
 HASHTABLE: Final = b"hashtable"
+# Made by HIMPORT: the fields are in the order of `template_order`. Redis keeps the names of such hashes apart, once for
+# all that have the same fields.
+TEMPLATE_LISTPACK: Final = b"template-listpack"
+TEMPLATE_ARRAY: Final = b"template-array"
 
 # Bytes of the object and its attributes.
 HASH_SIZE: Final = 112
 
 
+def template_order(field: bytes) -> tuple[int, bytes]:
+    """The sort key of a field in a hash that HIMPORT made: short fields come first."""
+    return len(field), field
+
+
+def _pair_order(pair: tuple[bytes, bytes]) -> tuple[int, bytes]:
+    return len(pair[0]), pair[0]
+
+
 class HashValue(Companion):
     """A hash. `limits` decide when it is no longer small. Times are Unix ms."""
 
-    __slots__ = ("_encoding", "_members", "_times")
+    __slots__ = ("_encoding", "_had_times", "_has_template", "_members", "_times")
 
     type_name: ClassVar[bytes] = b"hash"
     type_number: ClassVar[int] = 4
@@ -33,9 +46,25 @@ class HashValue(Companion):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._encoding = LISTPACK
+        # Whether the encoding is one of those of HIMPORT.
+        self._has_template = False
+        # Whether a field had an expiry time at some time since the hash was made or loaded.
+        self._had_times = False
         self._members = Members()
         # None until a field gets an expiry time.
         self._times: DueTimes | None = None
+
+    @staticmethod
+    def of_template(fields: list[bytes], texts: list[bytes], limits: Limits, *, may_be_long: bool = False) -> HashValue:
+        """The hash that HIMPORT makes. `fields` are all different, in their order. `may_be_long`: see `set`."""
+        value = HashValue(limits)
+        value._has_template = True
+        is_short = may_be_long or max(map(len, texts)) <= limits.hash_value_max
+        is_small = is_short and len(fields) <= limits.hash_entries_max
+        value._encoding = TEMPLATE_LISTPACK if is_small else TEMPLATE_ARRAY
+        for field, text in zip(fields, texts, strict=True):
+            value._members.put(field, text)
+        return value
 
     def __len__(self) -> int:
         return len(self._members)
@@ -46,6 +75,11 @@ class HashValue(Companion):
     @property
     def encoding(self) -> bytes:
         return self._encoding
+
+    @property
+    def has_template(self) -> bool:
+        """Whether the encoding is one of those of HIMPORT."""
+        return self._has_template
 
     @property
     def memory_size(self) -> int:
@@ -61,11 +95,18 @@ class HashValue(Companion):
     def items(self) -> Iterable[tuple[bytes, bytes]]:
         """The fields with their values, in the order of Redis unless it is a hash table. They must not change
         meanwhile."""
+        return self._items()
+
+    def _items(self) -> Iterable[tuple[bytes, bytes]]:
+        if self._has_template and not self._members.are_few:
+            return sorted(self._members.items(), key=_pair_order)
         return self._members.items()
 
     def live_words(self, now_ms: int) -> list[bytes]:
         """The fields that are not due, each with its value after it."""
         if self.first_due_ms >= now_ms:
+            if self._has_template:
+                return [word for pair in self._items() for word in pair]
             return self._members.words()
         return [word for pair in self.live_items(now_ms) for word in pair]
 
@@ -73,11 +114,13 @@ class HashValue(Companion):
         """Like `items`, without the fields that are due."""
         times = self._times
         if times is None or self.first_due_ms >= now_ms:
-            return self._members.items()
+            return self._items()
         return [each for each in self._members.items() if times.get(each[0]) >= now_ms]
 
     def live_fields(self, now_ms: int) -> list[bytes]:
         """The fields that are not due."""
+        if self._has_template:
+            return [field for field, _ in self._items()]
         return self.live(self._members.names(), now_ms)
 
     def live(self, fields: list[bytes], now_ms: int) -> list[bytes]:
@@ -96,8 +139,10 @@ class HashValue(Companion):
         return self._members.at_each(indexes)
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
-        """See `Members.scan`."""
-        return self._members.scan(cursor, count)
+        """See `Members.scan`. In the encodings of HIMPORT, all fields are returned at once."""
+        if self._has_template:
+            return [field for field, _ in self._items()], 0
+        return self._members.scan(cursor, count, is_packed=self._encoding != HASHTABLE)
 
     # -- expiry times ----------------------------------------------------------------------------
 
@@ -112,6 +157,8 @@ class HashValue(Companion):
 
     def expire_at(self, field: bytes, due_ms: int, *, stays: bool = False) -> None:
         """Set the expiry time of an existing field. With `stays` it is in its place already: a file has it there."""
+        self._leave_template()
+        self._had_times = True
         times = self._times
         if times is None:
             times = self._times = DueTimes()
@@ -150,25 +197,40 @@ class HashValue(Companion):
 
     def expect(self, count: int) -> None:
         """Take the encoding for so many fields that are set now."""
-        if count > self.limits.hash_entries_max:
+        if count > self.limits.hash_entries_max and not self._has_template:
             self._encoding = HASHTABLE
 
     def expect_words(self, words: list[bytes]) -> None:
         """Like `expect`, for fields and values that are set now. Redis counts options after them as well."""
+        if self._has_template:
+            return
         if len(words) // 2 > self.limits.hash_entries_max or max(map(len, words)) > self.limits.hash_value_max:
             self._encoding = HASHTABLE
 
-    def set(self, field: bytes, value: bytes, *, keeps_time: bool = False) -> bool:
-        """Set a field; its expiry time goes unless `keeps_time` is set. Returns whether it is new."""
+    def set(self, field: bytes, value: bytes, *, keeps_time: bool = False, may_be_long: bool = False) -> bool:
+        """Set a field; its expiry time goes unless `keeps_time` is set. With `may_be_long` a small encoding takes any
+        size. Returns whether it is new."""
         is_new = self._members.put(field, value)
         if self._encoding != HASHTABLE:
             limits = self.limits
             size_max = limits.hash_value_max
-            if len(field) > size_max or len(value) > size_max or len(self._members) > limits.hash_entries_max:
+            is_long = (len(field) > size_max or len(value) > size_max) and not may_be_long
+            if self._has_template:
+                self._keep_template(field, value, is_new)
+            elif is_long or len(self._members) > limits.hash_entries_max:
                 self._encoding = HASHTABLE
         if self._times is not None and not keeps_time and not is_new:
             self.persist(field)
         return is_new
+
+    def _keep_template(self, field: bytes, value: bytes, is_new: bool) -> None:
+        """Keep the order of the fields and their encoding after one was set."""
+        limits = self.limits
+        if len(value) > limits.hash_value_max or len(self._members) > limits.hash_entries_max:
+            self._encoding = TEMPLATE_ARRAY
+        if is_new:
+            size = len(field)
+            self._members.place(field, lambda other: (len(other), other) > (size, field))
 
     def pop(self, field: bytes) -> bytes | None:
         """Remove a field. Returns its value; None if there is no such field."""
@@ -181,16 +243,58 @@ class HashValue(Companion):
 
     def become_table(self) -> None:
         """Be a hash table from now on."""
+        self._has_template = False
         self._encoding = HASHTABLE
 
     def become_listpack_ex(self) -> None:
-        """Be a listpack with expiry times from now on, unless it is a hash table."""
+        """Be a listpack with expiry times from now on, unless it is a hash table or too large."""
+        self._leave_template()
+        self._had_times = True
         if self._encoding == LISTPACK:
             self._encoding = LISTPACK_EX
+
+    def take_template(self) -> None:
+        """Take an encoding of HIMPORT if the directives want it, after a command has set fields."""
+        limits = self.limits
+        if limits.template_entries_min:
+            self._take_template(limits.template_entries_min, limits.template_entries_max)
+
+    def take_template_when_loaded(self) -> None:
+        """Take an encoding of HIMPORT if the directives want it for hashes of a file without such hashes."""
+        limits = self.limits
+        if limits.loaded_template_entries_min:
+            self._take_template(limits.loaded_template_entries_min, limits.loaded_template_entries_max)
+
+    def _take_template(self, count_min: int, count_max: int) -> None:
+        count = len(self._members)
+        if self._has_template or self._had_times or count < count_min or (count_max and count > count_max):
+            return
+        self._has_template = True
+        self._encoding = TEMPLATE_LISTPACK if self._encoding == LISTPACK else TEMPLATE_ARRAY
+        if self._members.are_few:
+            pairs = sorted(self._members.items(), key=_pair_order)
+            self._members = Members()
+            for field, text in pairs:
+                self._members.put(field, text)
+
+    def _leave_template(self) -> None:
+        """Have no encoding of HIMPORT from now on: fields with expiry times have none."""
+        if self._has_template:
+            self._has_template = False
+            size_max = self.limits.hash_value_max
+            is_small = len(self._members) <= self.limits.hash_entries_max
+            if is_small and all(
+                len(each[0]) <= size_max and len(each[1]) <= size_max for each in self._members.items()
+            ):
+                self._encoding = LISTPACK_EX
+            else:
+                self._encoding = HASHTABLE
 
     def copy(self) -> HashValue:
         twin = HashValue(self.limits)
         twin._encoding = self._encoding
+        twin._has_template = self._has_template
+        twin._had_times = self._had_times
         twin._members = self._members.copy()
         twin._times = None if self._times is None else self._times.copy()
         twin.first_due_ms = self.first_due_ms
@@ -201,8 +305,14 @@ class HashValue(Companion):
 
     def check(self) -> None:
         self._members.check()
+        assert self._has_template == (self._encoding in (TEMPLATE_LISTPACK, TEMPLATE_ARRAY))
+        if self._has_template:
+            assert self._times is None
+            names = [field for field, _ in self._items()]
+            assert names == sorted(names, key=template_order)
         assert (self._times is None) == (self.first_due_ms == NEVER_DUE_MS)
         if self._times is not None:
+            assert self._had_times
             self._times.check()
             assert all(field in self._members for field in self._times.names())
             assert self.first_due_ms <= self._times.first()[0]

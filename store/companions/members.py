@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from ..key_slots import scan_keys
+
 try:
     from ..key_table import KeyTable
     from .packed_texts import PackedPairs
@@ -34,6 +36,11 @@ class Members:
 
     def __len__(self) -> int:
         return len(self._few) if self._many is None else len(self._many)
+
+    @property
+    def are_few(self) -> bool:
+        """Whether they are in a block, in an order that `place` decides."""
+        return self._many is None
 
     def __contains__(self, name: bytes) -> bool:
         return name in self._few if self._many is None else name in self._many
@@ -99,11 +106,13 @@ class Members:
         names = self._few.names()
         return [names[index] for index in indexes]
 
-    def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
-        """Return about `count` members from `cursor` on, and the next cursor; all of them if they are few."""
-        if self._many is None:
-            return self._few.names(), 0
-        return self._many.scan(cursor, count)
+    def scan(self, cursor: int, count: int, *, is_packed: bool) -> tuple[list[bytes], int]:
+        """Return about `count` members from `cursor` on, and the next cursor; all of them if they are few and
+        `is_packed`, as those of a listpack are. A cursor stays valid when few become many."""
+        if self._many is not None:
+            return self._many.scan(cursor, count)
+        names = self._few.names()
+        return (names, 0) if is_packed else scan_keys(names, cursor, count)
 
     def copy(self) -> Members:
         """Another table with the same members."""

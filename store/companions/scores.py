@@ -251,7 +251,7 @@ class ManyScores(Scores):
         return self._members.at_each(indexes)
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
-        found, after = self._members.scan(cursor, count)
+        found, after = self._members.scan(cursor, count, is_packed=False)
         return (self.members(0, len(self)), 0) if len(found) == len(self) else (found, after)
 
     def copy(self) -> ManyScores:

@@ -96,7 +96,9 @@ class SetValue(Companion):
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `Members.scan`."""
-        return (self.members(), 0) if self._encoding == INTSET else self._members.scan(cursor, count)
+        if self._encoding == INTSET:
+            return self.members(), 0
+        return self._members.scan(cursor, count, is_packed=self._encoding == LISTPACK)
 
     # -- changing --------------------------------------------------------------------------------
 

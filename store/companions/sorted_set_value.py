@@ -112,11 +112,12 @@ class SortedSetValue(Companion):
         if count > self.limits.sorted_set_entries_max:
             self.become_skiplist()
 
-    def put(self, member: bytes, score: float) -> int:
-        """Add a member, or change its score. Returns `SAME`, `CHANGED` or `NEW`. Both zeros are the same score."""
+    def put(self, member: bytes, score: float, *, may_be_long: bool = False) -> int:
+        """Add a member, or change its score. With `may_be_long` a listpack takes any size. Returns `SAME`, `CHANGED`
+        or `NEW`. Both zeros are the same score."""
         if self._is_listpack:
             limits = self.limits
-            if len(member) > limits.sorted_set_value_max or (
+            if (len(member) > limits.sorted_set_value_max and not may_be_long) or (
                 len(self._scores) >= limits.sorted_set_entries_max and member not in self
             ):
                 self.become_skiplist()

@@ -129,6 +129,7 @@ BY_HAND: Final[dict[str, list[str]]] = {
         "GROUP g new STREAMS s >", "GROUP g new BLOCK 700 STREAMS jobs >", "GROUP g c STREAMS s 0",
         "GROUP g new CLAIM 100 BLOCK 700 STREAMS idle >",
     ],
+    "HIMPORT|SET": ["h fields 1 2", "i fields 1 2", "new fields 1 2", "str fields 1 2", "new none 1"],
     "XIDMPRECORD": ["q p i3 1700000000000-0"],
 }  # fmt: skip
 """Arguments of commands for which every form counts, or a draw would hardly find any; `_` is a blank in a word."""
@@ -138,6 +139,7 @@ OPENINGS: Final[dict[str, tuple[Request, ...]]] = {
     "DISCARD": ((b"MULTI",), (b"SET", b"~opened", b"1")),
     "EVALSHA": ((b"SCRIPT", b"LOAD", WRITING),),
     "EVALSHA_RO": ((b"SCRIPT", b"LOAD", READING),),
+    "HIMPORT|SET": ((b"HIMPORT", b"PREPARE", b"fields", b"a", b"b"),),
     "EXEC": ((b"MULTI",), (b"SET", b"~opened", b"1")),
     **dict.fromkeys(("FCALL", "FCALL_RO", "FUNCTION|DELETE"), ((b"FUNCTION", b"LOAD", b"REPLACE", LIBRARY),)),
 }

@@ -28,6 +28,8 @@ DATASET = """
     XREADGROUP GROUP g c COUNT 3 STREAMS s >
     HSET h f v g w
     HPEXPIREAT h 4102444800000 FIELDS 1 g
+    HIMPORT PREPARE fields a b
+    HIMPORT SET i fields 1 2
     SADD e 1 2 x
     SADD d 1 3
     ZADD z 1 x 2 y

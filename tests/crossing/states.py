@@ -277,6 +277,8 @@ def _write_while_it_fails(stage: Stage) -> None:
     for _ in range(40):
         stage.company.write()
         stage.scene.turn()
+    if stage.server.config.key_load_delay and not stage.scene.has_ended:
+        stage.scene.pass_time(20)
     assert stage.scene.has_ended, "a load that failed does not end the server"
 
 

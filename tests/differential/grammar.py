@@ -33,14 +33,15 @@ assert registry.FAMILIES
 WEIGHTS = {
     "stream": 8,
     "hash": 2,
-    "list": 3,
+    "list": 4,
     "set": 2,
     "sorted-set": 4,
     "geo": 3,
-    "string": 3,
+    "string": 4,
     "bitmap": 3,
     "generic": 2,
     "transactions": 4,
+    "scripting": 2,
 }
 # The largest number of repetitions of an argument.
 MULTIPLE_MAX = 3

@@ -36,6 +36,13 @@ POPULATED = _steps("""
 # POPULATED with long idle times, which show whether a request resets them.
 LONG_IDLE = [*POPULATED, *_steps("a> XCLAIM s g c 0 1-1 2-1 IDLE 50000000 JUSTID")]
 
+# Fieldsets, which belong to their clients, and a hash of one of them.
+IMPORTED = [*POPULATED, *_steps("""
+    a> HIMPORT PREPARE fs f g
+    b> HIMPORT PREPARE fs f
+    a> HIMPORT SET h fs 1 x
+""")]  # fmt: skip
+
 # CLIENT CACHING needs a client that tracks with OPTIN or OPTOUT.
 TRACKED = [[*POPULATED, *_steps(text)] for text in (
     "b> CLIENT TRACKING ON OPTIN",
@@ -165,6 +172,7 @@ OPENINGS: list[tuple[int, list[list[Step]]]] = [
     (4, [[]]),
     (8, [POPULATED]),
     (4, [LONG_IDLE]),
+    (3, [IMPORTED]),
     (4, [SUBSCRIBED]),
     (8, TRACKED),
     (3, [MANY_NODES]),

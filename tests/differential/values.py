@@ -160,6 +160,7 @@ BY_NAME: Pools = {
     "entries-added": (COUNTS, ODD_INTEGERS),
     "entriesread": (COUNTS, ODD_INTEGERS),
     "field": ([b"f", b"g"], WORDS),
+    "fieldset-name": ([b"fs"], [b"nofs", b""]),
     "function": ([b"one", b"one", b"ONE", b"two"], WORDS),
     "function-code": (LIBRARIES, ODD_LIBRARIES),
     "group": ([b"g", b"g", b"h"], [b"nog", b"", b"\xff"]),
@@ -291,6 +292,7 @@ BY_COMMAND: dict[str, Pools] = {
             [*map(_payload, ODD_LIBRARIES), Dump(b"s"), *WORDS],
         )
     },
+    "MSETEX": {"numkeys": ([b"1", b"2", b"3"], ODD_INTEGERS), "key": ([b"str", b"num", b"u"], [b""])},
     "XREAD": {"id": ([b"$", b"$", b"+", b"0", *ENTRY_IDS[:4]], ODD_IDS)},
     "XREADGROUP": {"id": ([*[b">"] * 5, b"0", b"3-1"], ODD_IDS)},
 }

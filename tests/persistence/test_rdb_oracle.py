@@ -188,3 +188,34 @@ def test_values_of_other_types_are_stepped_over(start_server: StartServer) -> No
     assert {each.key for each in reader} == set(kept.encode().split())
     assert reader.foreign_count == 3
     assert reader.offset == len(data)
+
+
+@pytest.mark.parametrize(("maker", "taker"), [("oracle", "headrace"), ("headrace", "oracle")])
+@pytest.mark.parametrize("kept_in", ["dump.rdb", "the log", "the base of the log"])
+def test_imported_hashes_pass_from_server_to_server(
+    start_server: StartServer, maker: str, taker: str, kept_in: str
+) -> None:
+    options = ["--appendonly", "no" if kept_in == "dump.rdb" else "yes", "--aof-use-rdb-preamble", "no"]
+    server = start_server(maker, *options)
+    with server.connect() as wire:
+        requests: list[list[Argument]] = [
+            ["HIMPORT", "PREPARE", "fields", "c", "b", "long"], ["HIMPORT", "SET", "short", "fields", 1, "two", ""],
+            ["HIMPORT", "SET", "same", "fields", 5, 6, 7], ["HIMPORT", "SET", "long", "fields", 1, "two", "x" * 70],
+            ["HIMPORT", "PREPARE", "names", "c", "n" * 70], ["HIMPORT", "SET", "long-names", "names", 1, 2],
+            ["EXPIRE", "long", 1000], ["HSET", "same", "new", 1],
+        ]  # fmt: skip
+        for request in requests:
+            assert not wire.call(*request).startswith(b"-"), request
+        if kept_in == "dump.rdb":
+            assert wire.call("SAVE") == b"+OK\r\n"
+        elif kept_in == "the base of the log":
+            wire.call("BGREWRITEAOF")
+            while b"aof_rewrite_in_progress:1" in wire.ask("INFO", "persistence"):
+                pass
+        keys = ("short", "same", "long", "long-names")
+        made = [(wire.ask("HGETALL", key), wire.ask("OBJECT", "ENCODING", key)) for key in keys]
+    server.stop()
+    other = start_server(taker, *options, "--dir", str(server.folder))
+    with other.connect() as wire:
+        assert [(wire.ask("HGETALL", key), wire.ask("OBJECT", "ENCODING", key)) for key in keys] == made
+        assert 0 < wire.ask("TTL", "long") <= 1000

@@ -14,7 +14,7 @@ from support.lines import split
         ("RPUSH q a b", "RPUSH on the list 'q'"),
         ("zadd g 1 a", "zadd on the sorted set 'g'"),
         ("VADD a 0 v", "VADD on the vector set 'a'"),
-        ("HIMPORT PREPARE fields a", "HIMPORT"),
+        ("MODULE LOAD x", "MODULE"),
         ("SAVEALL", "SAVEALL"),
         ("SOMETHING key", "SOMETHING on 'key'"),
     ],

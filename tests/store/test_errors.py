@@ -12,6 +12,8 @@ from headrace.store.errors import (
     WrongType,
     no_such_key,
     not_an_integer,
+    shown,
+    shown_last,
     syntax_error,
     wrong_number_of_arguments,
 )
@@ -46,3 +48,9 @@ def test_an_error_without_a_prefix_is_its_text() -> None:
 
 def test_an_error_reads_as_its_text_whatever_bytes_it_has() -> None:
     assert str(GenericError(b"caf\xc3\xa9 \xff")) == "caf\u00e9 \ufffd"
+
+
+def test_a_word_at_the_end_of_a_text_is_shown_without_the_ends_of_its_last_line() -> None:
+    word = b"\na\nb\r\n\n\0c\n"
+    assert shown(word) == b"\na\nb\r\n\n"
+    assert shown_last(word) == b"\na\nb"

@@ -266,3 +266,27 @@ def test_elements_of_arrays_are_encoded_as_in_redis(element: bytes, encoded: str
 def test_a_damaged_array_is_refused(encoded: str, text: str) -> None:
     with pytest.raises(RdbError, match=text):
         read_array(Source([bytes.fromhex(encoded)]), Limits())
+
+
+def small_values_of(text: bytes, limits: Limits) -> list[Value]:
+    """A value in each encoding that is a listpack, with this text."""
+    plain, timed, ranks = HashValue(limits), HashValue(limits), SortedSetValue(limits)
+    imported = HashValue.of_template([b"f"], [text], limits)
+    for value in (plain, timed):
+        value.set(b"f", text)
+    timed.expire_at(b"f", DUE_MS)
+    ranks.put(text, 1.0)
+    return [plain, timed, imported, ranks]
+
+
+def test_a_listpack_with_long_texts_stays_one() -> None:
+    """As in Redis: a limit of sizes that was lowered does not change the values of a payload or a file."""
+    values = small_values_of(b"v" * 65, Limits(hash_value_max=65, sorted_set_value_max=65))
+    encodings = [value.encoding for value in values]
+    assert encodings == [b"listpack", b"listpackex", b"template-listpack", b"listpack"]
+    payloads = [b"".join(payload.dump(value, now_ms=NOW_MS)) for value in values]
+    restored = [payload.restore(data, Limits(), now_ms=NOW_MS) for data in payloads]
+    assert [value.encoding for value in restored] == encodings
+    few = Limits(hash_entries_max=0, sorted_set_entries_max=0)
+    restored = [payload.restore(data, few, now_ms=NOW_MS) for data in payloads]
+    assert [value.encoding for value in restored] == [b"hashtable", b"hashtable", b"template-array", b"skiplist"]

@@ -405,6 +405,7 @@ EFFECTS: dict[str, Effect] = {
     "stream-idmp-maxsize": Effect(1, 100, second_add("XADD s IDMP p j * f v")),
     "hash-max-listpack-entries": Effect(1, 512, replies("HSET h f v g v", "OBJECT ENCODING h")),
     "hash-max-listpack-value": Effect(3, 64, replies("HSET h f long", "OBJECT ENCODING h")),
+    "hash-min-template-entries": Effect(1, 0, replies("HSET h f v", "OBJECT ENCODING h")),
     "list-max-listpack-size": Effect(1, -2, replies("RPUSH l 1 2", "OBJECT ENCODING l")),
     "set-max-intset-entries": Effect(1, 512, replies("SADD s 1 2", "OBJECT ENCODING s")),
     "set-max-listpack-entries": Effect(1, 128, replies("SADD s a b", "OBJECT ENCODING s")),
@@ -535,6 +536,13 @@ SHOWN_BY = {
     "evict-pending-streams": ("server/eviction/test_cycle.py", "test_a_stream_with_pending_entries_stays"),
     "maxmemory-clients": (
         "server/requests/test_client_limits.py", "test_the_largest_clients_are_closed_if_all_take_too_much"
+    ),
+    "hash-max-template-entries": (
+        "commands/hashes/test_templates.py", "test_a_hash_with_more_fields_than_the_largest_number_stays_plain"
+    ),
+    **dict.fromkeys(
+        ("hash-rdb-load-min-template-entries", "hash-rdb-load-max-template-entries"),
+        ("commands/hashes/test_templates.py", "test_hashes_of_a_file_without_templates_take_one_when_they_are_loaded"),
     ),
     "stream-exact-lag": ("commands/streams/test_exact_lag.py", "test_lag_is_a_number_as_soon_as_the_directive_says_so"),
     "stream-group-defaults": ("commands/policies/test_defaults.py", "test_new_group_gets_the_settings_of_its_key"),

@@ -249,3 +249,16 @@ def test_a_claim_is_tried_again_until_the_entry_is_idle_by_the_clock_that_was_se
     monotonic.advance(701)
     rig.pass_time(0)
     assert claiming.output().endswith(b":501\r\n:1\r\n")
+
+
+def test_a_key_that_was_emptied_by_the_first_client_wakes_no_other() -> None:
+    """As in Redis: a second client would get an error for another key of its request."""
+    rig = Rig()
+    first, second, writer = rig.connect(), rig.connect(), rig.connect()
+    first.call("BZPOPMIN z 0")
+    second.call("BZPOPMIN no z 0")
+    writer.call("SET no v", "ZADD z 1 m")
+    assert first.output() == b"*3\r\n$1\r\nz\r\n$1\r\nm\r\n$1\r\n1\r\n"
+    assert second.output() == b""
+    writer.call("DEL no", "ZADD z 2 n")
+    assert second.output() == b"*3\r\n$1\r\nz\r\n$1\r\nn\r\n$1\r\n2\r\n"

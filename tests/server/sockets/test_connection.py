@@ -197,6 +197,24 @@ async def test_requests_after_one_that_waits_are_bounded_by_the_query_buffer_lim
         assert len(running.server.dispatcher.waiters) == 0
 
 
+async def test_requests_that_came_in_two_reads_after_a_blocked_one_are_run_in_one_turn() -> None:
+    """As in Redis: before the rest of the pipeline that has ended the wait by FLUSHDB."""
+    async with running_server() as running:
+        blocked, other = await running.connect(), await running.connect()
+        other.send("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+        await other.expect(b"+OK\r\n")
+        wait = ("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">")
+        blocked.writer.write(encode(wait) + encode(("ECHO", "a")))
+        connection = running.server.connections[0]
+        await until(lambda: connection.client.blocked, running)
+        blocked.send("SET", "s", "v")
+        await until(lambda: connection.unread, running)
+        other.writer.write(encode(("FLUSHDB",)) + encode(("TYPE", "s")))
+        await other.expect(b"+OK\r\n+string\r\n")
+        assert (await blocked.line()).startswith(b"-NOGROUP")
+        await blocked.expect(b"$1\r\na\r\n+OK\r\n")
+
+
 async def test_requests_after_a_blocked_one_are_run_in_order() -> None:
     async with running_server() as running:
         peer, writer = await blocked_reader(running), await running.connect()

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from headrace.store.companions.hash_value import HashValue
+from headrace.store.companions.hash_value import HashValue, template_order
 from headrace.store.due_times import NEVER_DUE_MS
 from headrace.store.limits import Limits
 
@@ -111,3 +111,25 @@ def test_a_copy_is_independent(count: int) -> None:
     assert (twin.get(b"f0"), twin.get(b"f1"), twin.due_ms(b"f0")) == (b"v0", b"v1", 100)
     assert (value.first_due_ms, twin.first_due_ms) == (NEVER_DUE_MS, 100)
     twin.check()
+
+
+@pytest.mark.parametrize("count", [3, 600])
+def test_an_imported_hash_keeps_short_fields_first(count: int) -> None:
+    names = sorted([b"f%d" % number for number in range(count)], key=template_order)
+    value = HashValue.of_template(names, [b"v"] * count, Limits())
+    value.set(b"a", b"v")
+    value.set(b"z" * 70, b"v")
+    value.pop(b"f1")
+    names = [b"a", *[name for name in names if name != b"f1"], b"z" * 70]
+    assert [field for field, _ in value.items()] == value.live_fields(0) == names
+    assert value.scan(0, 10) == (names, 0)
+    assert value.live_words(0)[::2] == names
+    value.check()
+    value.copy().check()
+
+
+def test_a_field_with_an_expiry_time_ends_the_encoding_of_an_imported_hash() -> None:
+    value = HashValue.of_template([b"a", b"b"], [b"v", b"v"], Limits())
+    value.expire_at(b"a", 1)
+    assert value.encoding == b"listpackex"
+    value.check()

@@ -62,7 +62,7 @@ def test_a_scan_returns_each_member_that_stays(count: int) -> None:
     seen: list[bytes] = []
     cursor = 0
     while True:
-        found, cursor = members.scan(cursor, 7)
+        found, cursor = members.scan(cursor, 7, is_packed=False)
         seen += found
         if not cursor:
             break
@@ -71,6 +71,24 @@ def test_a_scan_returns_each_member_that_stays(count: int) -> None:
     stayed = [b"m%d" % number for number in range(count) if b"m%d" % number in members]
     assert set(stayed) <= set(seen)
     assert len(set(seen)) == len(seen)
+
+
+def test_few_members_of_a_listpack_are_scanned_at_once() -> None:
+    assert members_of(9).scan(0, 1, is_packed=True) == ([b"m%d" % number for number in range(9)], 0)
+
+
+def test_a_scan_continues_when_few_members_become_many() -> None:
+    members = members_of(FEW_MAX)
+    seen, cursor = members.scan(0, 100, is_packed=False)
+    assert len(seen) == 100
+    members.put(b"new")
+    assert not members.are_few
+    while cursor:
+        found, cursor = members.scan(cursor, 100, is_packed=False)
+        assert len(found) <= 100
+        seen += found
+    assert len(set(seen)) == len(seen)
+    assert {b"m%d" % number for number in range(FEW_MAX)} <= set(seen)
 
 
 @pytest.mark.parametrize("count", [10, 3 * FEW_MAX])
