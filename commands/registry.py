@@ -53,6 +53,7 @@ FAMILIES: Final = (
     "keyspace.dump",
     "keyspace.expiry",
     "keyspace.flushing",
+    "keyspace.migrate",
     "keyspace.move",
     "keyspace.object",
     "keyspace.scan",

@@ -120,7 +120,6 @@ NOTES: Final = {
 
 # Commands that Headrace does not have, of groups of which it has others, with the reason.
 ABSENT: Final = {
-    "migrate": "A client can copy keys to another server with DUMP and RESTORE.",
     "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
 }
 
