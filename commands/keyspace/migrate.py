@@ -28,6 +28,7 @@ FIRST_OPTION: Final = 6
 # With this number, Redis selects no database.
 NO_DATABASE: Final = -1
 PORT_MASK: Final = 0xFFFF
+CHANGED: Final = b"The key '%b' has changed since it was sent: the target instance has its earlier value"
 
 
 class TransferFailed(ReplyError):
@@ -149,12 +150,12 @@ def _secrets(argv: list[bytes]) -> Iterable[int]:
     tips=("nondeterministic_output",),
     secrets=_secrets,
     differs="Other clients are served meanwhile. A key that they change is not deleted, and the reply is an error; the "
-    "other server then has the value that it had before. Keys stay, too, if the client leaves before the reply. The "
+    "other server then has the earlier value. Keys stay, too, if the client leaves before the reply. The "
     "command is refused in transactions and scripts, where it could not wait. A connection serves one call, without "
     "TLS.",
 )
 def migrate(context: Context, argv: list[bytes]) -> Reply:
-    """MIGRATE host port key|"" destination-db timeout-ms [COPY] [REPLACE] [AUTH password | AUTH2 username password]
+    """MIGRATE host port <key | ""> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] [COPY] [REPLACE] [AUTH password | AUTH2 username password]
         [KEYS key [key ...]]
 
     Returns OK; NOKEY if there are none of the keys. Raises GenericError, TransferFailed.
@@ -206,22 +207,25 @@ def _finish(context: Context, options: Options, order: Order, outcome: Outcome) 
             changed = sent.key
     if deleted:
         context.log_words([b"DEL", *deleted], len(deleted))
-    if outcome.failure:
-        raise TransferFailed(outcome.failure)
     for refusal in outcome.refusals:
         if refusal is not None:
             raise GenericError(b"Target instance replied with error: " + refusal)
+    if outcome.failure:
+        raise TransferFailed(outcome.failure)
     if changed is not None:
-        raise GenericError(b"The key '%b' has changed since it was sent, and is not deleted" % changed)
+        raise GenericError(
+            b"The key '%b' has changed since it was sent: the target instance has its earlier value" % changed
+        )
     return OK
 
 
 def _is_unchanged(context: Context, sent: SentKey, sent_ms: int) -> bool:
-    """Whether a key is what was sent, or is gone."""
+    """Whether a key is what was sent, or has only expired."""
     db = context.db
     value = db.get(sent.key, context.now_ms)
     if value is None:
-        return True
+        # A client that removed it had a reply, and the other server does not know of that.
+        return sent.due_ms is not None and sent.due_ms <= context.now_ms
     if db.expires.get(sent.key) != sent.due_ms:
         return False
     return b"".join(payload.dump(value, now_ms=sent_ms)) == sent.payload

@@ -1,4 +1,4 @@
-"""The transfers of MIGRATE: each has a connection to the other server of its own, and runs beside all other work."""
+"""The transfers of MIGRATE: each has a connection to the other server of its own, and other work continues meanwhile."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ class Migrations:
         self._run_again = run_again
         self._finish_turn = finish_turn
         self._tasks: set[asyncio.Task[None]] = set()
-        # Transfers that have ended, by the ID of the client.
+        # The last transfer of each client, until it ends, and those that have ended, by the ID of the client.
+        self._begun: dict[int, Order] = {}
         self._finished: dict[int, tuple[Order, Outcome]] = {}
 
     def begin(self, client: Client, order: Order) -> None:
         """Begin a transfer."""
+        self._begun[client.id] = order
         task = asyncio.get_running_loop().create_task(self._carry_out(client, order))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -48,7 +50,15 @@ class Migrations:
             task.cancel()
 
     async def _carry_out(self, client: Client, order: Order) -> None:
-        outcome = await transfer(order)
+        try:
+            outcome = await transfer(order)
+        finally:
+            # A client that was made to stop waiting may have begun another transfer, which this one is no part of.
+            is_last = self._begun.get(client.id) is order
+            if is_last:
+                del self._begun[client.id]
+        if not is_last:
+            return
         self._finished[client.id] = order, outcome
         try:
             while not self._run_again(client):
@@ -66,7 +76,7 @@ async def transfer(order: Order) -> Outcome:
     try:
         host = order.host.decode()
         reader, writer = await asyncio.wait_for(asyncio.open_connection(host, order.port), timeout_s)
-    except (TimeoutError, socket.gaierror, UnicodeError):
+    except (TimeoutError, socket.gaierror, ValueError):
         outcome.failure = CONNECTING
         return outcome
     except OSError:
