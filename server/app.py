@@ -173,7 +173,7 @@ class Server:
         )  # fmt: skip
         self.primary.is_paused = lambda: self.dispatcher.pause.end_ms is not None
         self.migrations = Migrations(
-            lambda client: self.dispatcher.serving.run_after_work(client, clock()), self.turns.finish
+            lambda client: self.dispatcher.serving.run_after_work(client, clock()), self.turns.finish, self._call_soon
         )
         self.stopping = Stopping(
             config, self.primary, self.dispatcher, clock, self.monotonic,

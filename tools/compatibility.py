@@ -115,6 +115,8 @@ OUT_OF_SCOPE: Final = {
 
 # What is to be said of a group whose commands are all here.
 NOTES: Final = {
+    "generic": "`MIGRATE` is refused in transactions and scripts: it would wait for another server there, and all "
+    "clients with it. Alone, it lets other clients be served.",
     "cluster": "All are refused, as by a Redis without `cluster-enabled`: there is no cluster.",
 }
 

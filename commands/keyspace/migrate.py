@@ -155,10 +155,11 @@ def _secrets(argv: list[bytes]) -> Iterable[int]:
     "TLS.",
 )
 def migrate(context: Context, argv: list[bytes]) -> Reply:
-    """MIGRATE host port <key | ""> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] [COPY] [REPLACE] [AUTH password | AUTH2 username password]
-        [KEYS key [key ...]]
+    """MIGRATE host port <key | ""> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password]
+    [KEYS key [key ...]]
 
-    Returns OK; NOKEY if there are none of the keys. Raises GenericError, TransferFailed.
+    The timeout is in milliseconds; one that is not positive stands for 1000. Returns OK; NOKEY if there are none of
+    the keys. Raises GenericError, TransferFailed.
     Source: redis.io/commands/migrate, Redis 6.0.
     """
     options = _parse(argv)

@@ -1,10 +1,11 @@
-"""The transfers of MIGRATE: each has a connection to the other server of its own, and other work continues meanwhile."""
+"""The transfers of MIGRATE: each has a connection of its own to the other server. Other work continues meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from ...commands.clients.client import Client
@@ -22,10 +23,17 @@ READING: Final = b"reading to target instance"
 
 class Migrations:
     """The transfers of one server: `commands.execution.services.Migrations`. `run_again` runs the command of a client
-    whose transfer has ended, and returns False while it must not run; `finish_turn` sends its reply.
+    whose transfer has ended, and returns False while it must not run; `finish_turn` sends its reply. `call_soon` calls
+    a function when the running command has ended, if clients are served.
     """
 
-    def __init__(self, run_again: Callable[[Client], bool], finish_turn: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        run_again: Callable[[Client], bool],
+        finish_turn: Callable[[], None],
+        call_soon: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._call_soon = call_soon
         self._run_again = run_again
         self._finish_turn = finish_turn
         self._tasks: set[asyncio.Task[None]] = set()
@@ -36,6 +44,9 @@ class Migrations:
     def begin(self, client: Client, order: Order) -> None:
         """Begin a transfer."""
         self._begun[client.id] = order
+        self._call_soon(partial(self._start, client, order))
+
+    def _start(self, client: Client, order: Order) -> None:
         task = asyncio.get_running_loop().create_task(self._carry_out(client, order))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
