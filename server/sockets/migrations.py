@@ -37,13 +37,11 @@ class Migrations:
         self._run_again = run_again
         self._finish_turn = finish_turn
         self._tasks: set[asyncio.Task[None]] = set()
-        # The last transfer of each client, until it ends, and those that have ended, by the ID of the client.
-        self._begun: dict[int, Order] = {}
+        # Transfers that have ended, by the ID of the client.
         self._finished: dict[int, tuple[Order, Outcome]] = {}
 
     def begin(self, client: Client, order: Order) -> None:
         """Begin a transfer."""
-        self._begun[client.id] = order
         self._call_soon(partial(self._start, client, order))
 
     def _start(self, client: Client, order: Order) -> None:
@@ -61,16 +59,7 @@ class Migrations:
             task.cancel()
 
     async def _carry_out(self, client: Client, order: Order) -> None:
-        try:
-            outcome = await transfer(order)
-        finally:
-            # A client that was made to stop waiting may have begun another transfer, which this one is no part of.
-            is_last = self._begun.get(client.id) is order
-            if is_last:
-                del self._begun[client.id]
-        if not is_last:
-            return
-        self._finished[client.id] = order, outcome
+        self._finished[client.id] = order, await transfer(order)
         try:
             while not self._run_again(client):
                 await asyncio.sleep(PAUSE_S)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.commands.core.lookup import named_row
 from headrace.commands.core.secrets import redact
-from support.inprocess import Peer, Rig, running_server
+from support.inprocess import Clock, Peer, Rig, Running, running_server
 from support.lines import split
 
 OK = b"+OK\r\n"
@@ -200,6 +201,136 @@ def test_the_moved_keys_are_one_record_of_the_log() -> None:
             await ask(mover, f"MIGRATE 127.0.0.1 {running.port} '' 1 5000 KEYS a none b", OK)
             # Two that were restored, two that were deleted.
             assert running.server.changes_count == before + 4
+
+    run(test())
+
+
+@asynccontextmanager
+async def transfer_of_k(options: str = "", **directives: Any) -> AsyncIterator[tuple[Running, Peer, Peer, Any]]:
+    """A server whose client moves `k`, another client of it, and the other server's end, which has the request."""
+    async with running_server(**directives) as running, scripted_server() as target:
+        mover, other = await running.connect(), await running.connect()
+        await ask(other, "SET k value", OK)
+        mover.send(*split(f"MIGRATE 127.0.0.1 {target.port} k 0 5000 {options}"))
+        writer = await target.accept(b"RESTORE\r\n")
+        yield running, mover, other, writer
+        writer.close()
+
+
+def test_a_key_stays_if_its_client_leaves_meanwhile() -> None:
+    async def test() -> None:
+        async with transfer_of_k() as (running, mover, other, writer):
+            mover.writer.close()
+            while len(running.server.connections) > 1:
+                await ask(other, "PING", b"+PONG\r\n")
+            writer.write(OK + OK)
+            await writer.drain()
+            for _ in range(10):
+                await ask(other, "EXISTS k", b":1\r\n")
+
+    run(test())
+
+
+def test_clients_cannot_end_the_wait_of_another() -> None:
+    async def test() -> None:
+        async with transfer_of_k() as (_, mover, other, writer):
+            await ask(other, "CLIENT UNBLOCK 1", b":0\r\n")
+            writer.write(OK + OK)
+            await mover.expect(OK)
+
+    run(test())
+
+
+def test_a_stop_ends_the_transfer_and_keeps_the_key(tmp_path: Path) -> None:
+    async def test() -> None:
+        directives = {"dir": str(tmp_path).encode(), "appendonly": b"yes"}
+        async with transfer_of_k(**directives) as (running, mover, _other, _writer):
+            await running.server.stop()
+            await mover.expect_end()
+        async with running_server(**directives) as running:
+            await ask(await running.connect(), "GET k", b"$5\r\nvalue\r\n")
+
+    run(test())
+
+
+def test_a_server_that_becomes_a_replica_keeps_the_key() -> None:
+    async def test() -> None:
+        async with transfer_of_k() as (_, mover, other, writer):
+            await ask(other, "REPLICAOF 127.0.0.1 1", OK)
+            await mover.expect(_CHANGED_ROLE)
+            await mover.expect_end()
+            writer.write(OK + OK)
+            await writer.drain()
+            await ask(other, "EXISTS k", b":1\r\n")
+
+    run(test())
+
+
+_CHANGED_ROLE = b"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n"
+
+
+def test_a_replica_refuses_it() -> None:
+    caller = Rig().connect()
+    assert b"-READONLY" in caller.call("SET k v", "REPLICAOF 127.0.0.1 1", "MIGRATE h 1 k 0 1000")
+
+
+def test_requests_after_it_wait_for_its_end() -> None:
+    async def test() -> None:
+        async with transfer_of_k() as (_, mover, _other, writer):
+            mover.send("EXISTS", "k")
+            writer.write(OK + OK)
+            await mover.expect(OK + b":0\r\n")
+
+    run(test())
+
+
+def test_a_user_who_has_lost_the_right_meanwhile_deletes_nothing() -> None:
+    async def test() -> None:
+        async with transfer_of_k() as (_, mover, other, writer):
+            await ask(other, "ACL SETUSER default -migrate", OK)
+            writer.write(OK + OK)
+            await mover.expect(b"-NOPERM User default has no permissions to run the 'migrate' command\r\n")
+            await ask(other, "EXISTS k", b":1\r\n")
+
+    run(test())
+
+
+def test_a_key_that_expires_meanwhile_is_no_error() -> None:
+    async def test() -> None:
+        clock = Clock()
+        async with running_server(clock=clock, monotonic=clock) as running, scripted_server() as target:
+            mover, other = await running.connect(), await running.connect()
+            await ask(other, "SET k value PX 50", OK)
+            mover.send(*split(f"MIGRATE 127.0.0.1 {target.port} k 0 5000 REPLACE"))
+            writer = await target.accept(b"REPLACE\r\n")
+            clock.advance(51)
+            writer.write(OK + OK)
+            await mover.expect(OK)
+            writer.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize("host", ["", "x" * 300, "a..b", "\\x00", "\\xff"])
+def test_a_host_that_cannot_be_found_is_an_error(host: str) -> None:
+    async def test() -> None:
+        async with running_server() as running:
+            mover = await running.connect()
+            await ask(mover, "SET k value", OK)
+            mover.send(*split(f'MIGRATE "{host}" 1 k 0 5000'))
+            assert (await mover.line()).startswith(b"-IOERR error or timeout ")
+
+    run(test())
+
+
+def test_a_large_value_arrives_whole() -> None:
+    async def test() -> None:
+        async with running_server() as running:
+            mover = await running.connect()
+            await ask(mover, "SETRANGE k 10000000 x", b":10000001\r\n")
+            await ask(mover, f"MIGRATE 127.0.0.1 {running.port} k 1 5000", OK)
+            await ask(mover, "SELECT 1", OK)
+            await ask(mover, "STRLEN k", b":10000001\r\n")
 
     run(test())
 
