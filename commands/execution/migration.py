@@ -6,12 +6,25 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...protocol.packing import pack_command
+from ...store.database import Database
+
+
+class Watch:
+    """Notices changes of one key: `store.observed.Watcher`."""
+
+    __slots__ = ("dirty", "shows_no_keys")
+
+    def __init__(self) -> None:
+        self.dirty = False
+        self.shows_no_keys = False
 
 
 class SentKey(NamedTuple):
     """A key as it was when it was sent."""
 
     key: bytes
+    # What notices that the key changes, even to an equal value: the other server may have sent it back.
+    watch: Watch
     payload: bytes
     # Its expiry time, Unix ms; None without one.
     due_ms: int | None
@@ -28,10 +41,17 @@ class Order:
     # The requests before the keys, packed.
     opening: list[bytes]
     keys: list[SentKey]
+    # Where the keys are.
+    db: Database
     # Whether keys that exist there are replaced.
     replaces: bool
     # When the keys were read, Unix ms.
     now_ms: int
+
+    def release(self) -> None:
+        """Stop noticing changes of the keys."""
+        for sent in self.keys:
+            self.db.unwatch(sent.key, sent.watch)
 
     def request(self, sent: SentKey) -> bytes:
         """The request that makes a key there."""

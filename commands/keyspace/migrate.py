@@ -1,7 +1,7 @@
 """MIGRATE: keys move to another server.
 
 The client waits while the server sends, and other clients are served. A key is deleted here when the other server has
-it, if it is still what was sent: a write in between is not lost.
+it, if no client has changed it since: a write in between is not lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..clients.blocking import Blocked
 from ..core.numbers import integer, leading_integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
-from ..execution.migration import Order, Outcome, SentKey
+from ..execution.migration import Order, Outcome, SentKey, Watch
 
 NO_KEY: Final = SimpleString(b"NOKEY")
 ACCESS: Final = ("RW", "access", "delete")
@@ -28,7 +28,6 @@ FIRST_OPTION: Final = 6
 # With this number, Redis selects no database.
 NO_DATABASE: Final = -1
 PORT_MASK: Final = 0xFFFF
-CHANGED: Final = b"The key '%b' has changed since it was sent: the target instance has its earlier value"
 
 
 class TransferFailed(ReplyError):
@@ -167,43 +166,51 @@ def migrate(context: Context, argv: list[bytes]) -> Reply:
     if finished is not None:
         return _finish(context, options, *finished)
     timeout_ms, db_index = integer(argv[5]), integer(argv[4])
-    sent = [each for key in options.keys if (each := _sent_key(context, key)) is not None]
-    if not sent:
+    keys = [key for key in options.keys if context.db.read(key, context.now_ms) is not None]
+    if not keys:
         return NO_KEY
     if not context.may_block:
         raise GenericError(b"MIGRATE cannot wait in a transaction or a script")
+    sent = [_sent_key(context, key) for key in keys]
     opening = [pack_command([b"AUTH", *options.login])] if options.login else []
     if db_index != NO_DATABASE:
         opening.append(pack_command([b"SELECT", b"%d" % db_index]))
     timeout_ms = timeout_ms if timeout_ms > 0 else TIMEOUT_MS
     port = leading_integer(argv[2]) & PORT_MASK
-    order = Order(argv[1], port, timeout_ms, opening, sent, options.replaces, context.now_ms)
+    order = Order(argv[1], port, timeout_ms, opening, sent, context.db, options.replaces, context.now_ms)
     context.server.migrations.begin(context.client, order)
     return Blocked([], argv, None, can_be_unblocked=False)
 
 
-def _sent_key(context: Context, key: bytes) -> SentKey | None:
-    """A key as it is now; None if there is none."""
+def _sent_key(context: Context, key: bytes) -> SentKey:
+    """A key that exists, as it is now."""
     db, now_ms = context.db, context.now_ms
-    value = db.read(key, now_ms)
-    if value is None:
-        return None
+    value = db.get(key, now_ms)
+    assert value is not None
     db.use(key, now_ms)
-    return SentKey(key, b"".join(payload.dump(value, now_ms=now_ms)), db.expires.get(key))
+    watch = Watch()
+    db.watch(key, watch)
+    return SentKey(key, watch, b"".join(payload.dump(value, now_ms=now_ms)), db.expires.get(key))
 
 
 def _finish(context: Context, options: Options, order: Order, outcome: Outcome) -> Reply:
     """Delete the keys that the other server has. Raises ReplyError if something is wrong with any of them."""
     deleted: list[bytes] = []
+    moved: set[bytes] = set()
     changed: bytes | None = None
     db = context.db
     answered = order.keys[: len(outcome.refusals)]
     for sent, refusal in zip(answered, outcome.refusals, strict=True):
         if refusal is not None or options.copies:
             continue
-        if _is_unchanged(context, sent, order.now_ms):
+        if sent.key in moved:
+            # As in Redis, a key that is named twice is reported and logged twice.
+            db.announce(DEL, sent.key)
+            deleted.append(sent.key)
+        elif _is_unchanged(context, sent, order.now_ms):
             if db.remove(sent.key, DEL) is not None:
                 deleted.append(sent.key)
+                moved.add(sent.key)
         elif changed is None:
             changed = sent.key
     if deleted:
@@ -221,12 +228,13 @@ def _finish(context: Context, options: Options, order: Order, outcome: Outcome) 
 
 
 def _is_unchanged(context: Context, sent: SentKey, sent_ms: int) -> bool:
-    """Whether a key is what was sent, or has only expired."""
+    """Whether a key is what was sent, and has not been written since, or has only expired."""
     db = context.db
     value = db.get(sent.key, context.now_ms)
     if value is None:
         # A client that removed it had a reply, and the other server does not know of that.
         return sent.due_ms is not None and sent.due_ms <= context.now_ms
-    if db.expires.get(sent.key) != sent.due_ms:
+    if sent.watch.dirty or db.expires.get(sent.key) != sent.due_ms:
         return False
+    # Changes of groups are none for WATCH.
     return b"".join(payload.dump(value, now_ms=sent_ms)) == sent.payload

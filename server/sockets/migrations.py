@@ -59,13 +59,14 @@ class Migrations:
             task.cancel()
 
     async def _carry_out(self, client: Client, order: Order) -> None:
-        self._finished[client.id] = order, await transfer(order)
         try:
+            self._finished[client.id] = order, await transfer(order)
             while not self._run_again(client):
                 await asyncio.sleep(PAUSE_S)
         finally:
             # The client may have gone.
             self._finished.pop(client.id, None)
+            order.release()
         self._finish_turn()
 
 

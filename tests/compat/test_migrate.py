@@ -50,6 +50,7 @@ SCRIPT = (
     "SET a 4", "MIGRATE T a 0 -7 REPLACE", "GET a", "SET a 4", "MIGRATE T a 0 x", "MIGRATE T a x 5000",
     "MIGRATE T a x x", "MIGRATE T none x 5000", "MIGRATE T a 0 5000 AUTH", "MIGRATE T a 0 5000 AUTH2 x",
     "MIGRATE T a 0 5000 NO", "MIGRATE T a 0 5000 KEYS a", "MIGRATE T '' 0 5000 COPY REPLACE KEYS a REPLACE COPY",
+    "SET dup 1", "MIGRATE T '' 0 5000 KEYS dup dup", "SET dup 2", "MIGRATE T '' 0 5000 REPLACE KEYS dup dup",
     "MIGRATE T a 0", "MIGRATE D a 0 200", "MIGRATE D none 0 200", "MIGRATE D '' 0 200 KEYS a none b", "GET a",
     "there SET x 1", "there DEBUG SLEEP 0",
     # Passwords.

@@ -79,7 +79,7 @@ CHANGED = b"-ERR The key 'k' has changed since it was sent: the target instance 
         ("", OK + OK, OK, 0),
         ("SET k changed", OK + OK, CHANGED, 1),
         ("PSETEX k 100000 value", OK + OK, CHANGED, 1),
-        ("SET k value", OK + OK, OK, 0),
+        ("SET k value", OK + OK, CHANGED, 1),
         ("FLUSHALL", OK + OK, CHANGED, 0),
         ("", OK + b"-BUSY no\r\n", b"-ERR Target instance replied with error: BUSY no\r\n", 1),
         ("", b"-ERR no database\r\n+OK\r\n", b"-ERR Target instance replied with error: ERR no database\r\n", 1),
@@ -188,6 +188,42 @@ def test_a_server_can_move_keys_to_another_database_of_its_own() -> None:
             await ask(mover, "EXISTS k", b":0\r\n")
             await ask(mover, "SELECT 1", OK)
             await ask(mover, "GET k", b"$5\r\nvalue\r\n")
+
+    run(test())
+
+
+def test_a_key_that_is_sent_to_its_own_place_stays_there() -> None:
+    async def test() -> None:
+        async with running_server() as running:
+            mover = await running.connect()
+            await ask(mover, "SET k value", OK)
+            await ask(mover, f"MIGRATE 127.0.0.1 {running.port} k 0 5000 REPLACE", CHANGED)
+            await ask(mover, "GET k", b"$5\r\nvalue\r\n")
+
+    run(test())
+
+
+def test_a_key_that_the_other_server_sends_back_meanwhile_stays() -> None:
+    async def test() -> None:
+        async with running_server() as running, transfer_of_k() as (here, mover, other, writer):
+            await ask(other, f"MIGRATE 127.0.0.1 {running.port} k 0 5000 COPY", OK)
+            back = await running.connect()
+            await ask(back, f"MIGRATE 127.0.0.1 {here.port} k 0 5000 REPLACE", OK)
+            await ask(back, "EXISTS k", b":0\r\n")
+            writer.write(OK + OK)
+            await mover.expect(CHANGED)
+            await ask(other, "GET k", b"$5\r\nvalue\r\n")
+
+    run(test())
+
+
+def test_nothing_watches_a_key_after_its_transfer() -> None:
+    async def test() -> None:
+        async with transfer_of_k("COPY") as (here, mover, other, writer):
+            writer.write(OK + OK)
+            await mover.expect(OK)
+            await ask(other, "PING", b"+PONG\r\n")
+            assert not here.server.store.databases[0].watchers
 
     run(test())
 
