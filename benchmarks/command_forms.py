@@ -164,6 +164,8 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "MODULE|LOAD": (Form("MODULE LOAD none", refused="there is no such file"),),
     "MODULE|LOADEX": (Form("MODULE LOADEX none", refused="there is no such file"),),
     "MODULE|UNLOAD": (Form("MODULE UNLOAD none", refused="there is no such module"),),
+    # Without a server that takes keys.
+    "MIGRATE": (Form("MIGRATE 127.0.0.1 1 none 0 100"),),
     "MOVE": (Form("MOVE d{n} 1", fresh="SET d{n} value", once="SELECT 1; FLUSHDB; SELECT 0"),),
     "MSET": (Form("MSET m{n} value"), Form("MSET " + " ".join(f"m{number} value" for number in TEN))),
     "MSETEX": (Form("MSETEX 1 m{n} value EX 100000"),),

@@ -58,6 +58,7 @@ FAMILIES: Final = (
     "keyspace.dump",
     "keyspace.expiry",
     "keyspace.flushing",
+    "keyspace.migrate",
     "keyspace.move",
     "keyspace.object",
     "keyspace.scan",

@@ -54,6 +54,7 @@ from .requests.upkeep import Upkeep
 from .requests.user_accounts import UserAccounts
 from .sockets.acceptor import Acceptor
 from .sockets.connection import Connection, Shared
+from .sockets.migrations import Migrations
 from .sockets.tls import TlsError, build_client_context
 from .stopping import Stopping
 from .storage.disk_storage import DiskStorage
@@ -171,6 +172,9 @@ class Server:
             call_soon=self._call_soon, finish=self.turns.finish,
         )  # fmt: skip
         self.primary.is_paused = lambda: self.dispatcher.pause.end_ms is not None
+        self.migrations = Migrations(
+            lambda client: self.dispatcher.serving.run_after_work(client, clock()), self.turns.finish, self._call_soon
+        )
         self.stopping = Stopping(
             config, self.primary, self.dispatcher, clock, self.monotonic,
             prepare=lambda save: self.prepare_stop(save), end=self.end,
@@ -194,7 +198,7 @@ class Server:
         )  # fmt: skip
         context.server = Services(
             config, self.stats, self.memory, self.periodic, pushes, connected, self.accounts, self.storage,
-            self.primary, self.following, self.failover, ServerReports(self),
+            self.primary, self.following, self.failover, self.migrations, ServerReports(self),
         )  # fmt: skip
         self.eviction = Eviction(
             config, context, self.memory, self.stats,
@@ -403,6 +407,7 @@ class Server:
         self.periodic.stop()
         self.turns.stop()
         self.following.stop()
+        self.migrations.stop()
         self.turns.flush()
         self.primary.stop()
         self.snapshots.stop()

@@ -20,6 +20,7 @@ EXEMPT = {
     "commands/core/keys.py": "options of commands that have names of commands",
     "commands/core/member_scan.py": "an option that has the name of a command",
     "commands/execution/context.py": "the record of an expired key is DEL",
+    "commands/execution/migration.py": "another server gets RESTORE",
     "commands/permissions/user.py": "whether the user's rules allow MONITOR",
     "server/eviction/cycle.py": "the record of an evicted key is DEL or UNLINK",
     "server/requests/admission.py": "an error that begins with the name of a command",

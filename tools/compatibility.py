@@ -114,12 +114,13 @@ OUT_OF_SCOPE: Final = {
 
 # What is to be said of a group whose commands are all here.
 NOTES: Final = {
+    "generic": "`MIGRATE` is refused in transactions and scripts: it would wait for another server there, and all "
+    "clients with it. Alone, it lets other clients be served.",
     "cluster": "All are refused, as by a Redis without `cluster-enabled`: there is no cluster.",
 }
 
 # Commands that Headrace does not have, of groups of which it has others, with the reason.
 ABSENT: Final = {
-    "migrate": "A client can copy keys to another server with DUMP and RESTORE.",
     "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
 }
 

@@ -61,7 +61,7 @@ def _argument(argument: Argument) -> str:
     if argument.optional and argument.multiple and not argument.token:
         return f"[{inner} ...]"
     if argument.type == "pure-token":
-        text = argument.token or argument.name
+        text = argument.name if argument.token is None else argument.token or '""'
     elif argument.multiple:
         again = f"{argument.token} {inner}" if argument.multiple_token and argument.token else inner
         text = f"{argument.token} {inner} [{again} ...]" if argument.token else f"{inner} [{again} ...]"

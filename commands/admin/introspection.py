@@ -52,7 +52,8 @@ def _describe_key_spec(spec: KeySpec) -> dict[bytes, Any]:
     else:
         search = {b"type": b"keyword", b"spec": {b"keyword": spec.keyword, b"startfrom": spec.start}}
         is_one = spec.is_option or spec.is_last_store
-        found = {b"lastkey": 0 if is_one else -1, b"keystep": 1, b"limit": 0 if is_one else 2}
+        limit = 0 if is_one or spec.takes_rest else 2
+        found = {b"lastkey": 0 if is_one else -1, b"keystep": 1, b"limit": limit}
     fields: dict[bytes, Any] = {}
     if spec.note is not None:
         fields[b"notes"] = spec.note.encode()

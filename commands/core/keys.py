@@ -15,6 +15,11 @@ READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, 
 # Options of SORT, and the number of words after each: `BY store` has no key.
 SORT_OPTIONS: Final = {b"LIMIT": 2, b"GET": 1, b"BY": 1}
 
+# Options of MIGRATE with words after them, and how many; the index of the first option, and of the key.
+MIGRATE_OPTIONS: Final = {b"AUTH": 1, b"AUTH2": 2}
+FIRST_MIGRATE_OPTION: Final = 6
+MIGRATE_KEY: Final = 3
+
 # Options of GEORADIUS before a key, and the index of the first word that may be one.
 STORE_OPTIONS: Final = (b"STORE", b"STOREDIST")
 FIRST_STORE_INDEX: Final = 5
@@ -73,6 +78,8 @@ def key_positions(spec: KeySpec, argv: list[bytes]) -> range:
     """Where the keys of one spec are in a request; empty if the arguments name none."""
     if spec.is_unknown:
         return range(0) if spec.keyword is None else _position_after_last(spec.keyword, argv)
+    if spec.takes_rest or spec.unless is not None:
+        return _positions_of_migrate(spec, argv)
     if spec.keyword is not None and spec.is_last_store:
         return _position_after_last_store(spec.keyword, argv)
     if spec.keyword is not None and spec.is_option:
@@ -127,6 +134,18 @@ def _position_after_last_store(keyword: bytes, argv: list[bytes]) -> range:
             index += 1
         index += 1
     return found if option == keyword else range(0)
+
+
+def _positions_of_migrate(spec: KeySpec, argv: list[bytes]) -> range:
+    """Where the keys of MIGRATE are: the fourth word, or all words after the option, which needs an empty one there."""
+    index = FIRST_MIGRATE_OPTION
+    while index < len(argv):
+        word = argv[index].upper()
+        index += 1
+        if word in (spec.keyword, spec.unless):
+            return range(index, len(argv)) if spec.takes_rest and not argv[MIGRATE_KEY] else range(0)
+        index += MIGRATE_OPTIONS.get(word, 0)
+    return range(0) if spec.takes_rest else range(spec.first, spec.last + 1)
 
 
 def _position_after_last(keyword: bytes, argv: list[bytes]) -> range:

@@ -125,6 +125,10 @@ class KeySpec:
     has_bit_fields: bool = False
     # With `keyword`, STORE or STOREDIST: the only key is the word after the last one of both, if that is the keyword.
     is_last_store: bool = False
+    # With `keyword`: the keys are all words after it, if the option is there (MIGRATE).
+    takes_rest: bool = False
+    # The first key is none if this option of MIGRATE is there.
+    unless: bytes | None = None
     # COMMAND shows no place of the keys, which follow from options and data (SORT). With `keyword`, the key is the word
     # after the last such word.
     is_unknown: bool = False

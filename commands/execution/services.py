@@ -13,6 +13,7 @@ from ..clients.courier import Courier
 from ..core.directives import Directives
 from ..permissions.log import AclLog
 from ..permissions.users import Users
+from .migration import Order, Outcome
 
 
 class Counters(Protocol):
@@ -185,6 +186,18 @@ class Failover(Protocol):
         ...
 
 
+class Migrations(Protocol):
+    """The transfers of MIGRATE: `server.sockets.migrations.Migrations`."""
+
+    def begin(self, client: Client, order: Order) -> None:
+        """Begin a transfer; the command of the client, which waits, is run again when it has ended."""
+        ...
+
+    def take(self, client: Client) -> tuple[Order, Outcome] | None:
+        """The transfer of a client that has ended, once; None if there is none."""
+        ...
+
+
 class Log(Protocol):
     """The append-only file: `persistence.aof.AppendOnlyLog`."""
 
@@ -296,4 +309,5 @@ class Services:
     replicas: Replicas
     following: Following
     failover: Failover
+    migrations: Migrations
     reports: Reports

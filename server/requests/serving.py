@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from ...commands.clients.blocking import Blocked
 from ...commands.clients.client import Client
 from ...commands.core.lookup import find_row
-from ...commands.core.table import DECLARED, Trait
+from ...commands.core.table import DECLARED, Row, Trait
 from ...commands.execution.calls import count_call, count_commands, failed
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import refusal_of
@@ -151,13 +151,38 @@ class Serving:
         if pause.end_ms is None and self._would_wait_on(waiter):
             self.waiters.requeue(waiter, waiter.wake_ms)
             return False
-        client, context = waiter.client, self._context
+        client = waiter.client
         row = find_row(waiter.blocked.argv, DECLARED)
         if not isinstance(value, waiter.blocked.waits_for) and not row.trait_bits & WAITS_FOR_GROUP:
             return False
         if pause.concerns(client, row):
             self._hold(waiter)
             return False
+        return self._run(waiter, row)
+
+    def run_after_work(self, client: Client, now_ms: int) -> bool:
+        """Run again the command of a client that waits for work outside of the dataset, which has ended. Returns False,
+        with nothing done, while a pause concerns it.
+        """
+        waiter = self.waiters.of(client)
+        if waiter is None or self._runner.is_over:
+            return True
+        row = find_row(waiter.blocked.argv, DECLARED)
+        if self._runner.pause.end_ms is not None and self._runner.pause.concerns(client, row):
+            return False
+        context = self._context
+        context.now_ms = now_ms
+        running, db = context.client, context.db
+        try:
+            self._run(waiter, row)
+        finally:
+            context.client, context.db = running, db
+        self.serve_ready()
+        return True
+
+    def _run(self, waiter: Waiter, row: Row) -> bool:
+        """Run a blocked command. Returns False if it continues to wait."""
+        client, context = waiter.client, self._context
         context.client, context.db = client, context.store.databases[waiter.db_index]
         if not client.user.is_unrestricted and (refusal := refusal_of(context, row, waiter.blocked.argv)) is not None:
             self._end_wait(waiter, self._runner.rejected(client, waiter.blocked.argv, refusal))

@@ -133,6 +133,7 @@ REFUSED = {
     },
     "HIMPORT|PREPARE": {r"^x x x$": "the fields are different"},
     "HIMPORT|SET": {r"^h x x x$": "the fieldset has one field"},
+    "MIGRATE": {r"^x 1 k .*KEYS": "the keys are after KEYS, or there is one"},
     "INCREX": {r"^k ENX$|PERSIST.*ENX|ENX.*PERSIST": "ENX needs an expiry time"},
     "LATENCY|GRAPH": {"": "there are no samples"},
     "LCS": {r"LEN IDX|IDX .*LEN$": "LEN and IDX exclude each other"},

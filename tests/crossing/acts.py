@@ -118,6 +118,7 @@ BY_HAND: Final[dict[str, list[str]]] = {
     "FCALL_RO": ["read 0"],
     "FUNCTION|DELETE": ["lib"],
     "LATENCY|GRAPH": ["fork"],
+    "MIGRATE": ["127.0.0.1 1 none 0 100", "127.0.0.1 1 str 0 100 REPLACE"],
     "PFDEBUG": ["ENCODING p", "TODENSE p"],
     "REPLICAOF": ["NO ONE"],
     "SLAVEOF": ["NO ONE"],

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from support.simulated_disk import PowerLoss
 
@@ -69,6 +69,10 @@ class SteppingLoop:
     def create_task(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A task whose steps run here."""
         return asyncio.Task(coroutine, loop=self)  # type: ignore[arg-type]
+
+    async def create_connection(self, factory: Callable[[], object], host: str, port: int) -> NoReturn:
+        """Raises ConnectionRefusedError: no other server runs."""
+        raise ConnectionRefusedError
 
     def get_debug(self) -> bool:
         """Returns False."""
