@@ -17,8 +17,8 @@ from ...store.due_times import NEVER_DUE_MS
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
-from .listpack import encode_texts, pack, unpack_texts
 from .source import Source
+from .texts import encode_strings, pack_texts, read_strings, unpack_texts
 from .ziplist import unpack_ziplist, unpack_zipmap
 
 HASH: Final = 4
@@ -53,11 +53,11 @@ def encode_hash(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     """Yield a hash without its type."""
     if value.encoding == LISTPACK_EX:
         words = [word for field, text in value.items() for word in (field, text, b"%d" % (value.due_ms(field) or 0))]
-        yield _first_time(value) + encode_string(pack([encode_texts(words)], len(words)), compress=compress)
+        yield _first_time(value) + encode_string(pack_texts(words), compress=compress)
         return
     if value.encoding == LISTPACK:
         words = [word for pair in value.items() for word in pair]
-        yield encode_string(pack([encode_texts(words)], len(words)), compress=compress)
+        yield encode_string(pack_texts(words), compress=compress)
         return
     if value.first_due_ms < NEVER_DUE_MS:
         yield from _encode_timed(value, compress=compress)
@@ -65,7 +65,7 @@ def encode_hash(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     yield encode_length(len(value))
     pairs = iter(value.items())
     while piece := list(islice(pairs, _FIELDS_AT_ONCE)):
-        yield b"".join([encode_string(word, compress=compress) for pair in piece for word in pair])
+        yield encode_strings([word for pair in piece for word in pair], compress)
 
 
 def _first_time(value: HashValue) -> bytes:
@@ -90,9 +90,14 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
         count = read_length(source)
         if count > limits.hash_entries_max:
             value.become_table()
-        for _ in range(count):
-            if not value.set(read_string(source), read_string(source)):
-                raise RdbError("Duplicate hash fields detected")
+        while count:
+            words = read_strings(source, 2 * count)
+            if len(words) % 2:
+                words.append(read_string(source))
+            for index in range(0, len(words), 2):
+                if not value.set(words[index], words[index + 1]):
+                    raise RdbError("Duplicate hash fields detected")
+            count -= len(words) // 2
     elif kind in (HASH_TIMES, HASH_TIMES_EARLY):
         first_ms = read_time_ms(source) if kind == HASH_TIMES else 1
         count = read_length(source)
