@@ -615,6 +615,31 @@ cdef class KeyTable:
                     pairs.append((key_text(entries_of(slot)[index]), value_of(entries_of(slot)[index])))
                 yield from pairs
 
+    def words(self):
+        """See `key_table_plain`."""
+        cdef list words = []
+        cdef u32 number, index
+        cdef Slot *slot
+        for number in range(SLOT_COUNT if self.slots != NULL else 0):
+            slot = self.slots[number]
+            if slot != NULL:
+                for index in range(slot.count):
+                    words.append(key_text(entries_of(slot)[index]))
+                    words.append(value_of(entries_of(slot)[index]))
+        return words
+
+    def values(self):
+        """See `key_table_plain`."""
+        cdef list values = []
+        cdef u32 number, index
+        cdef Slot *slot
+        for number in range(SLOT_COUNT if self.slots != NULL else 0):
+            slot = self.slots[number]
+            if slot != NULL:
+                for index in range(slot.count):
+                    values.append(value_of(entries_of(slot)[index]))
+        return values
+
     def scan(self, u64 cursor, Py_ssize_t count):
         """See `key_slots.KeySlots`."""
         cdef list found = []
@@ -756,6 +781,29 @@ cdef class KeyTable:
             self.leave_heap(heap_index(old))
         let_go(self.exchange(&found, entry))
         return False
+
+    def put_keys(self, list keys not None):
+        """See `key_table_plain`."""
+        cdef Found found
+        cdef Entry *entry
+        cdef Py_ssize_t count = self.count
+        cdef bytes empty = b""
+        for key in keys:
+            if self.find(key, &found) == NULL:
+                entry = entry_with(key, empty, False)
+                try:
+                    self.insert(entry, &found)
+                except MemoryError:
+                    let_go(entry)
+                    raise
+        return self.count - count
+
+    def put_words(self, list words not None):
+        """See `key_table_plain`."""
+        cdef Py_ssize_t count = self.count, index
+        for index in range(0, len(words) - 1, 2):
+            self.put(words[index], words[index + 1], True)
+        return self.count - count
 
     def add_many(self, list values not None):
         """See `key_table_plain`."""

@@ -24,9 +24,7 @@ def _set_fields(context: Context, argv: list[bytes]) -> int:
         db.add(key, value)
     count = len(argv) // 2 - 1
     value.expect(count)
-    new_count = 0
-    for index in range(2, len(argv), 2):
-        new_count += value.set(argv[index], argv[index + 1])
+    new_count = value.set(argv[2], argv[3]) if count == 1 else value.set_words(argv[2:])
     db.settle(key, value, HSET)
     context.log_words(argv, count)
     return new_count
@@ -247,7 +245,7 @@ def hvals(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
     if value is None:
         return []
-    return [text for _, text in value.live_items(context.db.member_time_ms(context.now_ms))]
+    return value.live_values(context.db.member_time_ms(context.now_ms))
 
 
 @command(

@@ -94,9 +94,8 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
             words = read_strings(source, 2 * count)
             if len(words) % 2:
                 words.append(read_string(source))
-            for index in range(0, len(words), 2):
-                if not value.set(words[index], words[index + 1]):
-                    raise RdbError("Duplicate hash fields detected")
+            if value.set_words(words) < len(words) // 2:
+                raise RdbError("Duplicate hash fields detected")
             count -= len(words) // 2
     elif kind in (HASH_TIMES, HASH_TIMES_EARLY):
         first_ms = read_time_ms(source) if kind == HASH_TIMES else 1

@@ -79,9 +79,8 @@ def _read_members(value: SetValue, source: Source) -> None:
         value.become_table()
     while count:
         members = read_strings(source, count)
-        for member in members:
-            if not value.add(member):
-                raise _double()
+        if value.add_all(members) < len(members):
+            raise _double()
         count -= len(members)
 
 

@@ -69,6 +69,12 @@ class HashValue(Companion):
             return self._members.words()
         return [word for pair in self.live_items(now_ms) for word in pair]
 
+    def live_values(self, now_ms: int) -> list[bytes]:
+        """The values of the fields that are not due."""
+        if self.first_due_ms >= now_ms:
+            return self._members.texts()
+        return [text for _, text in self.live_items(now_ms)]
+
     def live_items(self, now_ms: int) -> Iterable[tuple[bytes, bytes]]:
         """Like `items`, without the fields that are due."""
         times = self._times
@@ -169,6 +175,14 @@ class HashValue(Companion):
         if self._times is not None and not keeps_time and not is_new:
             self.persist(field)
         return is_new
+
+    def set_words(self, words: list[bytes]) -> int:
+        """Set fields, each with its value after it; their expiry times go. Returns how many are new."""
+        is_new, index = 0, 0
+        while (self._encoding != HASHTABLE or self._times is not None) and index < len(words):
+            is_new += self.set(words[index], words[index + 1])
+            index += 2
+        return is_new + self._members.put_words(words[index:] if index else words)
 
     def pop(self, field: bytes) -> bytes | None:
         """Remove a field. Returns its value; None if there is no such field."""
