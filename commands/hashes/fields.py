@@ -24,7 +24,7 @@ def _set_fields(context: Context, argv: list[bytes]) -> int:
         db.add(key, value)
     count = len(argv) // 2 - 1
     value.expect(count)
-    new_count = value.set(argv[2], argv[3]) if count == 1 else value.set_words(argv[2:])
+    new_count = int(value.set(argv[2], argv[3])) if count == 1 else value.set_words(argv[2:])
     db.settle(key, value, HSET)
     context.log_words(argv, count)
     return new_count

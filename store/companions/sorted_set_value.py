@@ -89,9 +89,9 @@ class SortedSetValue(Companion):
             yield from self.scored(start, min(start + MEMBERS_AT_ONCE, len(self)))
 
     def members_in_turn(self) -> Iterator[bytes]:
-        """Yield the members, ascending. They must not change meanwhile."""
-        for start in range(0, len(self), MEMBERS_AT_ONCE):
-            yield from self.members(start, min(start + MEMBERS_AT_ONCE, len(self)))
+        """Yield the members, descending, as Redis looks at them. They must not change meanwhile."""
+        for stop in range(len(self), 0, -MEMBERS_AT_ONCE):
+            yield from self.members(max(stop - MEMBERS_AT_ONCE, 0), stop, reverse=True)
 
     def at(self, index: int) -> bytes:
         """The member at an index, in an order that lasts until a member comes or goes."""
