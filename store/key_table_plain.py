@@ -79,6 +79,12 @@ class KeyTable:
         """The values, in the order of `items`."""
         return list(self._values.values())
 
+    def bulks(self, has_keys: bool, has_values: bool) -> list[bytes]:
+        """The keys, or their values, or each key with its value after it, as bulk strings of a reply, in pieces. All
+        values are strings."""
+        texts = self.words() if has_keys and has_values else self.values() if has_values else list(self)
+        return [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
+
     def fetch_soon(self, requests: list[list[bytes]]) -> None:
         """Have the processor fetch what the first keys of some requests need, all at once: later each of them would
         wait for the memory several times. It changes nothing."""

@@ -205,6 +205,9 @@ def hgetall(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return Pairs([])
     live_ms = context.db.member_time_ms(context.now_ms)
+    bulks = value.live_bulks(live_ms, True, True)
+    if bulks is not None:
+        return (b"*%d\r\n" % (2 * len(value)) if context.client.protocol == 2 else b"%%%d\r\n" % len(value), *bulks)
     return value.live_words(live_ms) if context.client.protocol == 2 else Pairs(value.live_items(live_ms))
 
 
@@ -224,7 +227,11 @@ def hgetall(context: Context, argv: list[bytes]) -> Reply:
 def hkeys(context: Context, argv: list[bytes]) -> Reply:
     """HKEYS key. Returns the fields. Raises WrongType. Source: Redis 2.0."""
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
-    return [] if value is None else value.live_fields(context.db.member_time_ms(context.now_ms))
+    if value is None:
+        return []
+    live_ms = context.db.member_time_ms(context.now_ms)
+    bulks = value.live_bulks(live_ms, True, False)
+    return value.live_fields(live_ms) if bulks is None else (b"*%d\r\n" % len(value), *bulks)
 
 
 @command(
@@ -245,7 +252,9 @@ def hvals(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
     if value is None:
         return []
-    return value.live_values(context.db.member_time_ms(context.now_ms))
+    live_ms = context.db.member_time_ms(context.now_ms)
+    bulks = value.live_bulks(live_ms, False, True)
+    return value.live_values(live_ms) if bulks is None else (b"*%d\r\n" % len(value), *bulks)
 
 
 @command(

@@ -18,7 +18,7 @@ from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
 from .source import Source
-from .texts import encode_strings, pack_texts, read_strings, unpack_texts
+from .texts import encode_strings, encode_timed, pack_texts, read_strings, unpack_texts
 from .ziplist import unpack_ziplist, unpack_zipmap
 
 HASH: Final = 4
@@ -76,11 +76,9 @@ def _first_time(value: HashValue) -> bytes:
 
 def _encode_timed(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     yield _first_time(value) + encode_length(len(value))
-    first_ms = value.first_due_ms
-    for field, text in value.items():
-        due_ms = value.due_ms(field)
-        after = encode_length(0 if due_ms is None else due_ms - first_ms + 1)
-        yield after + encode_string(field, compress=compress) + encode_string(text, compress=compress)
+    pairs = iter(value.items())
+    while piece := list(islice(pairs, _FIELDS_AT_ONCE)):
+        yield encode_timed(piece, [value.due_ms(field) or 0 for field, _ in piece], value.first_due_ms, compress)
 
 
 def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:

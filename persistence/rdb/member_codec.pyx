@@ -50,6 +50,24 @@ def encode_scored(list words not None, bint compress):
     return to.take()
 
 
+def encode_timed(list pairs not None, list times not None, i64 first_ms, bint compress):
+    """See `member_codec_plain`."""
+    cdef Buffer to = Buffer()
+    cdef Py_ssize_t index
+    cdef object name, text
+    cdef i64 time_ms
+    if len(times) != len(pairs):
+        raise ValueError(len(times))
+    for index in range(len(pairs)):
+        name, text = pairs[index]
+        time_ms = times[index]
+        to.reserve(LENGTH_SIZE_MAX)
+        to.at = write_length(to.at, <u64>(time_ms - first_ms + 1) if time_ms else 0)
+        append_string(to, name, compress)
+        append_string(to, text, compress)
+    return to.take()
+
+
 def pack_texts(list texts not None):
     """See `member_codec_plain`."""
     cdef Py_ssize_t room = LISTPACK_HEADER_SIZE + 1

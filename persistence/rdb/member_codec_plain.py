@@ -7,7 +7,7 @@ import struct
 from typing import Final
 
 from ..errors import RdbError
-from .lengths import encode_string, read_string
+from .lengths import encode_length, encode_string, read_string
 from .listpack import encode_texts, pack, unpack
 from .source import Source
 
@@ -26,6 +26,18 @@ def encode_scored(words: list[bytes | float], compress: bool) -> bytes:
         [
             encode_string(word, compress=compress) if isinstance(word, bytes) else struct.pack("<d", word)
             for word in words
+        ]
+    )
+
+
+def encode_timed(pairs: list[tuple[bytes, bytes]], times: list[int], first_ms: int, compress: bool) -> bytes:
+    """Encode fields with their values, each after its expiry time: 0 for none, else the ms after the first one."""
+    return b"".join(
+        [
+            encode_length(time_ms - first_ms + 1 if time_ms else 0)
+            + encode_string(pair[0], compress=compress)
+            + encode_string(pair[1], compress=compress)
+            for pair, time_ms in zip(pairs, times, strict=True)
         ]
     )
 

@@ -8,11 +8,11 @@ from .lengths import read_string
 from .source import Source
 
 try:
-    from .member_codec import encode_scored, encode_strings, pack_texts, read_some, unpack_texts
+    from .member_codec import encode_scored, encode_strings, encode_timed, pack_texts, read_some, unpack_texts
 except ImportError:  # there was no C compiler at installation
-    from .member_codec_plain import encode_scored, encode_strings, pack_texts, read_some, unpack_texts
+    from .member_codec_plain import encode_scored, encode_strings, encode_timed, pack_texts, read_some, unpack_texts
 
-__all__ = ["encode_scored", "encode_strings", "pack_texts", "read_strings", "unpack_texts"]
+__all__ = ["encode_scored", "encode_strings", "encode_timed", "pack_texts", "read_strings", "unpack_texts"]
 
 # Strings that are read at a time.
 COUNT_MAX: Final = 1024

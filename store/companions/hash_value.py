@@ -69,6 +69,13 @@ class HashValue(Companion):
             return self._members.words()
         return [word for pair in self.live_items(now_ms) for word in pair]
 
+    def live_bulks(self, now_ms: int, has_fields: bool, has_values: bool) -> list[bytes] | None:
+        """The fields that are not due, or their values, or both in turn, as bulk strings of a reply, in pieces.
+
+        None if there are few, or if some may be due: then it takes no less time than to encode what others return.
+        """
+        return None if self.first_due_ms < now_ms else self._members.bulks(has_fields, has_values)
+
     def live_values(self, now_ms: int) -> list[bytes]:
         """The values of the fields that are not due."""
         if self.first_due_ms >= now_ms:

@@ -56,6 +56,10 @@ class Members:
             self._few, self._many = PackedPairs(), many
         return is_new
 
+    def bulks(self, has_names: bool, has_texts: bool) -> list[bytes] | None:
+        """The members, or their texts, or both in turn, as bulk strings of a reply, in pieces; None if they are few."""
+        return None if self._many is None else self._many.bulks(has_names, has_texts)
+
     def put_names(self, names: list[bytes]) -> int:
         """Add members without texts, those that are not there. Returns how many were new."""
         is_new, index = 0, 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from headrace.persistence.errors import RdbError
 from headrace.persistence.rdb import member_codec_plain
-from headrace.persistence.rdb.lengths import encode_string
+from headrace.persistence.rdb.lengths import encode_length, encode_string
 from headrace.persistence.rdb.listpack import encode_text, pack
 from headrace.persistence.rdb.source import Source
 from headrace.persistence.rdb.texts import COUNT_MAX, read_strings
@@ -117,3 +117,12 @@ def test_strings_are_read_across_blocks() -> None:
     assert found == texts
     with pytest.raises(RdbError):
         read_strings(source, 1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_fields_are_written_with_their_times(form: ModuleType) -> None:
+    pairs = [(b"f", b"v"), (b"5", b"x" * 300), (b"g", b"")]
+    assert form.encode_timed(pairs, [0, 1_700_000_000_000, 1_700_000_070_000], 1_700_000_000_000, True) == b"".join(
+        encode_length(after) + encode_string(name, compress=True) + encode_string(text, compress=True)
+        for (name, text), after in zip(pairs, (0, 1, 70_001), strict=True)
+    )
