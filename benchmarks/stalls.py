@@ -41,7 +41,7 @@ class Case:
 
     title: str
     prepare: Callable[[Server, int], None]
-    words: tuple[str | int, ...]
+    words: tuple[str | int | float, ...]
     # The command is sent so many times in one pipeline.
     repeat: int = 1
 
@@ -146,6 +146,62 @@ def acknowledged(server: Server, size: int) -> None:
             ask(wire, "XGROUP", "CREATE", "s", f"g{number}", "$")
 
 
+Words = tuple[str | int | float, ...]
+
+
+@dataclass(frozen=True)
+class LargeValue:
+    """A type of values: how one of many members is made, and which commands are of it alone. The key is `v`."""
+
+    name: str
+    # The command that adds members, and the words of one.
+    command: str
+    member: Callable[[int], Words]
+    requests: tuple[Words, ...]
+
+    def prepare(self, server: Server, size: int) -> None:
+        """A value of so many members, in an order that is not that of their names."""
+        with server.connect() as wire:
+            wire.socket.settimeout(300)
+            for first in range(0, size, BATCH_COUNT):
+                numbers = [number * 7919 % size for number in range(first, min(first + BATCH_COUNT, size))]
+                ask(wire, self.command, "v", *[word for number in numbers for word in self.member(number)])
+            ask(wire, "SET", "string", "x")
+
+
+LARGE_VALUES = (
+    LargeValue("hash", "HSET", lambda number: (f"f{number}", f"v{number}"), (("HGETALL", "v"), ("HVALS", "v"))),
+    LargeValue(
+        "list",
+        "RPUSH",
+        lambda number: (number,),
+        (("LRANGE", "v", 0, -1), ("SORT", "v"), ("SORT", "v", "STORE", "w"), ("LTRIM", "v", 0, 0)),
+    ),
+    LargeValue(
+        "set",
+        "SADD",
+        lambda number: (f"m{number}",),
+        (("SMEMBERS", "v"), ("SUNIONSTORE", "w", "v"), ("SRANDMEMBER", "v", -MEMBERS_COUNT)),
+    ),
+    LargeValue(
+        "sorted set",
+        "ZADD",
+        lambda number: (number * 0.5, f"m{number}"),
+        (("ZRANGE", "v", 0, -1, "WITHSCORES"), ("ZRANGESTORE", "w", "v", 0, -1), ("ZUNIONSTORE", "w", 1, "v")),
+    ),
+)
+# Commands on values of all types.
+ON_ANY_VALUE: tuple[Words, ...] = (
+    ("DUMP", "v"),
+    ("COPY", "v", "w"),
+    ("DEBUG", "OBJECT", "v"),
+    ("DEL", "v"),
+    ("SET", "v", "x"),
+    ("RENAME", "string", "v"),
+    ("PEXPIRE", "v", 1),
+    ("FLUSHALL", "ASYNC"),
+)
+
 READ_NEW = ("XREADGROUP", "GROUP", "g", "c", "COUNT", MEMBERS_COUNT)
 
 CASES = (
@@ -174,6 +230,11 @@ CASES = (
     Case("XREADGROUP NOACK of 100,000", new_entries, (*READ_NEW, "NOACK", "STREAMS", "s", ">")),
     Case("COPY of 100,000 pending", listed_pending, ("COPY", "s", "t")),
     Case("XTRIM ACKED of 100,000, 10 groups", acknowledged, ("XTRIM", "s", "MAXLEN", 0, "ACKED")),
+    *(
+        Case(f"{value.name}: {' '.join(map(str, words))}", value.prepare, words)
+        for value in LARGE_VALUES
+        for words in (*ON_ANY_VALUE, *value.requests)
+    ),
 )
 
 

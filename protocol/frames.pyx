@@ -4,6 +4,8 @@
 Both modules behave alike and are tested by the same tests; `packing` imports this one if it was built.
 """
 
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Check, PyByteArray_GET_SIZE
+
 ctypedef unsigned long long u64
 
 include "resp.pxi"
@@ -30,6 +32,29 @@ def split(bytes data not None, Py_ssize_t bulk_size_max):
         if request is None:
             return requests, at - start
         requests.append(request)
+
+
+def read_words(data, Py_ssize_t position, Py_ssize_t count, Py_ssize_t size_max, list words not None):
+    """See `frames_plain`."""
+    cdef const char *start
+    cdef const char *end
+    cdef const char *at
+    cdef Py_ssize_t size
+    if not PyByteArray_Check(data):
+        raise TypeError("a bytearray was expected")
+    start = PyByteArray_AS_STRING(data)
+    end = start + PyByteArray_GET_SIZE(data)
+    if not 0 <= position <= end - start:
+        raise IndexError(position)
+    at = start + position
+    while count > 0:
+        size = read_bulk(&at, end, size_max)
+        if size < 0:
+            break
+        words.append(PyBytes_FromStringAndSize(at, size))
+        at += size + 2
+        count -= 1
+    return at - start
 
 
 def pack_command(words not None):

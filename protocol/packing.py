@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 try:
-    from .frames import pack_command, splitter
+    from .frames import pack_command, read_words, splitter
 except ImportError:  # there was no C compiler at installation
-    from .frames_plain import pack_command, splitter
+    from .frames_plain import pack_command, read_words, splitter
 
-__all__ = ["pack_command", "splitter"]
+__all__ = ["pack_command", "read_words", "splitter"]

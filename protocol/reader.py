@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .packing import splitter
-from .requests import CROSS_PROTOCOL, Request, Split
+from .packing import read_words, splitter
+from .requests import CROSS_PROTOCOL, ReadWords, Request, Split
 
 # Arguments that one request may announce, as in Redis. The header reserves no memory; arguments are stored as they
 # arrive.
@@ -92,6 +92,8 @@ class RequestReader:
         # Bytes received and not yet part of a complete request.
         self.buffered_size = 0
         self._split = splitter() if split is None else split
+        # Reads those arguments of an incomplete request that are in no doubt.
+        self._read_words: ReadWords = read_words
 
     def feed(self, data: bytes) -> list[Request]:
         """Return all requests that are complete with these bytes, in order. After a fault only those before it."""
@@ -254,7 +256,15 @@ class RequestReader:
     def _read_arguments(self) -> bool:
         """Read arguments until none is missing. The two bytes after each are ignored, as in Redis."""
         buffer = self._buffer
+        arguments = self._arguments
+        total = len(arguments) + self._missing
+        size_max = min(self.bulk_size_max, self.query_buffer_size_max - 2) if self.authenticated else -1
         while self._missing:
+            if self._bulk_size < 0:
+                self._position = self._read_words(buffer, self._position, self._missing, size_max, arguments)
+                self._missing = total - len(arguments)
+                if not self._missing:
+                    break
             if self._bulk_size < 0 and not self._read_bulk_size():
                 return False
             end = self._position + self._bulk_size
@@ -264,7 +274,7 @@ class RequestReader:
                 self.dropped = True  # with its end it has filled a buffer of its own
                 return False
             with memoryview(buffer) as view:  # a slice of the bytearray would be a second copy of a large value
-                self._arguments.append(bytes(view[self._position : end]))
+                arguments.append(bytes(view[self._position : end]))
             self._position = end + 2
             self._bulk_size = -1
             self._missing -= 1

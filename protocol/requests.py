@@ -10,6 +10,8 @@ from typing import Final
 Request = list[bytes]
 # `(data, bulk_size_max)` -> the complete requests at the beginning of `data`, and their size in bytes.
 Split = Callable[[bytes, int], tuple[list[Request], int]]
+# `(data, position, count, size_max, words)` -> the position after the words that were read: see `frames_plain`.
+ReadWords = Callable[[bytearray, int, int, int, list[bytes]], int]
 
 # First words of HTTP requests, in lower case, that a browser may have been tricked into sending.
 CROSS_PROTOCOL: Final = frozenset(

@@ -67,9 +67,10 @@ from .storage.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
 
-# Share of the time between two periodic turns that one of them may spend on freeing memory.
-FREEING_SHARE: Final = 0.1
-# The same for the policies of streams.
+# Time for freeing memory in one go, and the time until it continues.
+FREEING_SLICE_NS: Final = 1_000_000
+FREEING_REST_S: Final = 0.009
+# Share of the time between two periodic turns that one of them may spend on the policies of streams.
 RETENTION_SHARE: Final = 0.1
 
 
@@ -430,9 +431,15 @@ class Server:
             self.context.own_keys.expire(now_ms, time_limit(EXPIRY_SLICE_NS))
             has_more = self.context.latency.run("expire-cycle", partial(self.expiry.run, now_ms), self.clock)
             if has_more:
-                self.periodic.continue_soon(EXPIRY_REST_S, self._expire)
+                self.periodic.continue_soon("expiry", EXPIRY_REST_S, self._expire)
         self.dispatcher.serving.serve_expired(now_ms)
         self.upkeep.run(now_ms)
+
+    def _free(self, _now_ms: int = 0) -> None:
+        """Free memory for a moment; the next slice follows soon while there is more."""
+        self.store.garbage.free(time_limit(FREEING_SLICE_NS))
+        if len(self.store.garbage):
+            self.periodic.continue_soon("freeing", FREEING_REST_S, self._free)
 
     def _work(self, now_ms: int, is_new_second: bool) -> None:
         """The periodic work of one turn, `hz` times a second."""
@@ -448,7 +455,7 @@ class Server:
         self.turns.retention.visit(now_ms, time_limit(RETENTION_SHARE * self.turn_ns()), begins_round=is_new_second)
         self.dispatcher.units.log_own()
         self.dispatcher.serving.serve_ready()
-        self.store.garbage.free(time_limit(FREEING_SHARE * self.turn_ns()))
+        self._free()
         self._settling.run(self.stats.commands_processed)
         self.limits.cron(now_ms)
         self.context.hot_keys.cron(now_ms)

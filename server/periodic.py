@@ -24,8 +24,8 @@ class PeriodicWork:
         self.is_paused = False
         self._turns_count = 0
         self._handle: asyncio.TimerHandle | None = None
-        # The timer of work that continues before the next turn.
-        self._continuing: asyncio.TimerHandle | None = None
+        # The timers of works that continue before the next turn, by name.
+        self._continuing: dict[str, asyncio.TimerHandle] = {}
 
     def start(self) -> None:
         """Start the timer. A turn that fails is logged; the next one runs nevertheless."""
@@ -34,18 +34,19 @@ class PeriodicWork:
 
     def stop(self) -> None:
         """Cancel the timer."""
-        for handle in (self._handle, self._continuing):
+        for handle in (self._handle, *self._continuing.values()):
             if handle is not None:
                 handle.cancel()
         self._handle = None
 
-    def continue_soon(self, delay_s: float, work: Callable[[int], None]) -> None:
-        """Call `work(now_ms)` after that time, unless the timer is stopped or such a call is already waiting."""
-        if self._handle is not None and self._continuing is None:
-            self._continuing = asyncio.get_running_loop().call_later(delay_s, self._continue, work)
+    def continue_soon(self, name: str, delay_s: float, work: Callable[[int], None]) -> None:
+        """Call `work(now_ms)` after that time, unless the timer is stopped or the work of this name already waits."""
+        if self._handle is not None and name not in self._continuing:
+            loop = asyncio.get_running_loop()
+            self._continuing[name] = loop.call_later(delay_s, self._continue, name, work)
 
-    def _continue(self, work: Callable[[int], None]) -> None:
-        self._continuing = None
+    def _continue(self, name: str, work: Callable[[int], None]) -> None:
+        del self._continuing[name]
         if self.is_paused:
             return
         try:

@@ -264,13 +264,16 @@ class Database(Observed):
         self.signal_ready(key)
 
     def _store(self, key: bytes, value: Value, *, keep_expiry: bool) -> bool:
-        """Put a value into the tables. Returns whether the key is new. Nothing is announced."""
-        old = self.keys.get(key) if self._companions_count else None
+        """Put a value into the tables, and free the one of before later. Returns whether the key is new. Nothing is
+        announced."""
+        old = self.keys.get(key) if self._companions_count or self.streams else None
         is_new = self.keys.put(key, value, keep_expiry)
-        if not is_new and self.streams:
+        if type(old) is Stream:
             self._forget_stream(key)
-        if old is not None and isinstance(old, Companion):
+        elif isinstance(old, Companion):
             self._forget_companion(key, old)
+        if old is not value and old is not None and not isinstance(old, bytes):
+            self.garbage.add_value(old)
         if type(value) is Stream:
             self._add_stream(key, value)
         elif isinstance(value, Companion):

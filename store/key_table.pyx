@@ -28,6 +28,8 @@ from .text import EditedText, SumText
 
 include "block_size.pxi"
 include "splicing.pxi"
+include "packed_id.pxi"
+include "reply_text.pxi"
 
 cdef extern from *:
     """
@@ -42,7 +44,6 @@ cdef extern from *:
 ctypedef unsigned char u8
 ctypedef unsigned short u16
 ctypedef unsigned int u32
-ctypedef unsigned long long u64
 ctypedef long long i64
 
 cdef enum:
@@ -54,6 +55,8 @@ cdef enum:
     PLACE_BITS = 32
     # Longer strings are objects to which the entry refers: reading them copies nothing.
     INLINE_SIZE_MAX = 255
+    # Bytes of encoded texts that are a piece of a reply.
+    BULKS_SIZE = 1 << 16
     # Children of a node of the heap, which are next to each other.
     ARITY = 4
 
@@ -269,6 +272,26 @@ cdef void let_go_of_slot(Slot *slot) noexcept:
         for index in range(slot.count):
             let_go(entries_of(slot)[index])
         PyMem_Free(slot)
+
+
+cdef inline char *write_text(char *at, const char *text, size_t size) noexcept:
+    """Write a bulk string. Returns where it ends."""
+    at = write_line(at, c'$', size)
+    memcpy(at, text, size)
+    at += size
+    at[0] = c'\r'
+    at[1] = c'\n'
+    return at + 2
+
+
+cdef char *write_apart(list pieces, char *room, char *at, bytes text) except NULL:
+    """Append a long text as a piece of its own, after what is written before it. Returns where to continue."""
+    at = write_line(at, c'$', PyBytes_GET_SIZE(text))
+    pieces.append(PyBytes_FromStringAndSize(room, at - room))
+    pieces.append(text)
+    room[0] = c'\r'
+    room[1] = c'\n'
+    return room + 2
 
 
 @cython.final
@@ -615,6 +638,65 @@ cdef class KeyTable:
                     pairs.append((key_text(entries_of(slot)[index]), value_of(entries_of(slot)[index])))
                 yield from pairs
 
+    def words(self):
+        """See `key_table_plain`."""
+        cdef list words = []
+        cdef u32 number, index
+        cdef Slot *slot
+        for number in range(SLOT_COUNT if self.slots != NULL else 0):
+            slot = self.slots[number]
+            if slot != NULL:
+                for index in range(slot.count):
+                    words.append(key_text(entries_of(slot)[index]))
+                    words.append(value_of(entries_of(slot)[index]))
+        return words
+
+    def values(self):
+        """See `key_table_plain`."""
+        cdef list values = []
+        cdef u32 number, index
+        cdef Slot *slot
+        for number in range(SLOT_COUNT if self.slots != NULL else 0):
+            slot = self.slots[number]
+            if slot != NULL:
+                for index in range(slot.count):
+                    values.append(value_of(entries_of(slot)[index]))
+        return values
+
+    def bulks(self, bint has_keys, bint has_values):
+        """See `key_table_plain`."""
+        cdef list pieces = []
+        cdef char *room = <char *>PyMem_Malloc(BULKS_SIZE)
+        cdef char *at = room
+        cdef char *end = room + BULKS_SIZE
+        cdef u32 number, index
+        cdef Slot *slot
+        cdef Entry *entry
+        cdef PyObject *value
+        if room == NULL:
+            raise MemoryError
+        try:
+            for number in range(SLOT_COUNT if self.slots != NULL else 0):
+                slot = self.slots[number]
+                for index in range(slot.count if slot != NULL else 0):
+                    entry = entries_of(slot)[index]
+                    if end - at < 2 * INLINE_SIZE_MAX + 4 * BULK_FRAME_SIZE_MAX:
+                        pieces.append(PyBytes_FromStringAndSize(room, at - room))
+                        at = room
+                    if has_keys and entry.key_size <= INLINE_SIZE_MAX:
+                        at = write_text(at, key_of(entry), entry.key_size)
+                    elif has_keys:
+                        at = write_apart(pieces, room, at, key_text(entry))
+                    if has_values and entry.kind == OBJECT:
+                        value = object_of(entry)
+                        at = write_apart(pieces, room, at, bytes(<object>value))
+                    elif has_values:
+                        at = write_text(at, value_at(entry), entry.value_size)
+            pieces.append(PyBytes_FromStringAndSize(room, at - room))
+        finally:
+            PyMem_Free(room)
+        return pieces
+
     def scan(self, u64 cursor, Py_ssize_t count):
         """See `key_slots.KeySlots`."""
         cdef list found = []
@@ -756,6 +838,29 @@ cdef class KeyTable:
             self.leave_heap(heap_index(old))
         let_go(self.exchange(&found, entry))
         return False
+
+    def put_keys(self, list keys not None):
+        """See `key_table_plain`."""
+        cdef Found found
+        cdef Entry *entry
+        cdef Py_ssize_t count = self.count
+        cdef bytes empty = b""
+        for key in keys:
+            if self.find(key, &found) == NULL:
+                entry = entry_with(key, empty, False)
+                try:
+                    self.insert(entry, &found)
+                except MemoryError:
+                    let_go(entry)
+                    raise
+        return self.count - count
+
+    def put_words(self, list words not None):
+        """See `key_table_plain`."""
+        cdef Py_ssize_t count = self.count, index
+        for index in range(0, len(words) - 1, 2):
+            self.put(words[index], words[index + 1], True)
+        return self.count - count
 
     def add_many(self, list values not None):
         """See `key_table_plain`."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from sys import getsizeof
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .key_slots import KeySlots
 from .object_sizes import NUMBER_SIZE, text_size
@@ -71,6 +71,20 @@ class KeyTable:
         """Keys with their values."""
         return self._values.items()
 
+    def words(self) -> list[Any]:
+        """The keys, each with its value after it."""
+        return [word for pair in self._values.items() for word in pair]
+
+    def values(self) -> list[Any]:
+        """The values, in the order of `items`."""
+        return list(self._values.values())
+
+    def bulks(self, has_keys: bool, has_values: bool) -> list[bytes]:
+        """The keys, or their values, or each key with its value after it, as bulk strings of a reply, in pieces. All
+        values are strings."""
+        texts = self.words() if has_keys and has_values else self.values() if has_values else list(self)
+        return [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
+
     def fetch_soon(self, requests: list[list[bytes]]) -> None:
         """Have the processor fetch what the first keys of some requests need, all at once: later each of them would
         wait for the memory several times. It changes nothing."""
@@ -122,6 +136,21 @@ class KeyTable:
         self._values[key] = value
         self.size += self.key_size(key)
         return is_new
+
+    def put_keys(self, keys: list[bytes]) -> int:
+        """Add those of the keys that are new, with empty strings. Returns how many were new."""
+        count = len(self)
+        for key in keys:
+            if key not in self._values:
+                self.put(key, b"")
+        return len(self) - count
+
+    def put_words(self, words: list[bytes]) -> int:
+        """Store strings: each key has its string after it. Expiry times are kept. Returns how many keys were new."""
+        count = len(self)
+        for index in range(0, len(words), 2):
+            self.put(words[index], words[index + 1], True)
+        return len(self) - count
 
     def add_many(self, values: list[tuple[bytes, Value, int | None]]) -> bytes | None:
         """Store new keys with values, each with its expiry time or None. Returns the first key that exists already;

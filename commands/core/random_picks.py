@@ -12,13 +12,20 @@ from .numbers import INT64_MAX, integer
 
 # Picks that are encoded in one piece.
 PICKS_PER_PIECE: Final = 1024
+# Numbers that are more than this part of all are found by leaving others out. Redis removes others from a copy then.
+MOST_PART: Final = 2
 
 OUT_OF_RANGE: Final = b"value is out of range, value must between %d and %d" % (-INT64_MAX, INT64_MAX)
 
 
 def distinct_indexes(size: int, count: int) -> list[int]:
-    """`count` different numbers below `size`, in random order."""
-    return random.sample(range(size), count)
+    """`count` different numbers below `size`; if these are most of them, ascending, else in random order."""
+    if count * MOST_PART < size:
+        return random.sample(range(size), count)
+    left_out = bytearray(size)
+    for index in random.sample(range(size), size - count):
+        left_out[index] = 1
+    return [index for index, is_out in enumerate(left_out) if not is_out]
 
 
 def repeated_indexes(size: int, count: int) -> list[int]:

@@ -24,9 +24,7 @@ def _set_fields(context: Context, argv: list[bytes]) -> int:
         db.add(key, value)
     count = len(argv) // 2 - 1
     value.expect(count)
-    new_count = 0
-    for index in range(2, len(argv), 2):
-        new_count += value.set(argv[index], argv[index + 1])
+    new_count = int(value.set(argv[2], argv[3])) if count == 1 else value.set_words(argv[2:])
     value.take_template()
     db.settle(key, value, HSET)
     context.log_words(argv, count)
@@ -209,6 +207,9 @@ def hgetall(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return Pairs([])
     live_ms = context.db.member_time_ms(context.now_ms)
+    bulks = value.live_bulks(live_ms, True, True)
+    if bulks is not None:
+        return (b"*%d\r\n" % (2 * len(value)) if context.client.protocol == 2 else b"%%%d\r\n" % len(value), *bulks)
     return value.live_words(live_ms) if context.client.protocol == 2 else Pairs(value.live_items(live_ms))
 
 
@@ -228,7 +229,11 @@ def hgetall(context: Context, argv: list[bytes]) -> Reply:
 def hkeys(context: Context, argv: list[bytes]) -> Reply:
     """HKEYS key. Returns the fields. Raises WrongType. Source: Redis 2.0."""
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
-    return [] if value is None else value.live_fields(context.db.member_time_ms(context.now_ms))
+    if value is None:
+        return []
+    live_ms = context.db.member_time_ms(context.now_ms)
+    bulks = value.live_bulks(live_ms, True, False)
+    return value.live_fields(live_ms) if bulks is None else (b"*%d\r\n" % len(value), *bulks)
 
 
 @command(
@@ -249,7 +254,9 @@ def hvals(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], HashValue, context.now_ms)
     if value is None:
         return []
-    return [text for _, text in value.live_items(context.db.member_time_ms(context.now_ms))]
+    live_ms = context.db.member_time_ms(context.now_ms)
+    bulks = value.live_bulks(live_ms, False, True)
+    return value.live_values(live_ms) if bulks is None else (b"*%d\r\n" % len(value), *bulks)
 
 
 @command(

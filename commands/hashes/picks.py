@@ -64,16 +64,15 @@ def hrandfield(context: Context, argv: list[bytes]) -> Reply:
     live_ms = context.db.member_time_ms(context.now_ms)
     if count is None:
         return _random_field(value, live_ms)
-    if -PICKS_PER_PIECE <= count < 0 and value.first_due_ms >= live_ms:
+    if -max(PICKS_PER_PIECE, len(value)) <= count < 0 and value.first_due_ms >= live_ms:
         fields = value.at_each(repeated_indexes(len(value), -count))
         return _with_values(context, [(field, value.get(field) or b"") for field in fields]) if has_values else fields
     if count < 0:
+        if not has_values:
+            fields = value.live_fields(live_ms)
+            return repeated_picks(fields, -count) if fields else []
         pairs = list(value.live_items(live_ms))
-        if not pairs:
-            return []
-        if has_values:
-            return _repeated_pairs(context, pairs, -count)
-        return repeated_picks([field for field, _ in pairs], -count)
+        return _repeated_pairs(context, pairs, -count) if pairs else []
     size = len(value)
     if count >= size or value.first_due_ms < live_ms:
         fields = value.live_fields(live_ms)

@@ -39,6 +39,11 @@ def _add(digest: bytes, data: bytes) -> bytes:
     return _xor(digest, sha1(data, usedforsecurity=False).digest())
 
 
+def _first(data: bytes) -> bytes:
+    """What `_mix` makes of no digest."""
+    return sha1(sha1(data, usedforsecurity=False).digest(), usedforsecurity=False).digest()
+
+
 def _mix(digest: bytes, data: bytes) -> bytes:
     """Adds data to a digest; the order of such calls matters."""
     return sha1(_add(digest, data), usedforsecurity=False).digest()
@@ -68,19 +73,21 @@ def _mix_stream(digest: bytes, stream: Stream) -> bytes:
 def _mix_companion(digest: bytes, value: Companion) -> bytes:
     if isinstance(value, HashValue):
         for field, text in value.items():
-            each = _mix(_mix(EMPTY, field), text)
+            each = _mix(_first(field), text)
             digest = _add(digest, _add(each, b"!!hexpire!!") if value.due_ms(field) is not None else each)
     elif isinstance(value, SortedSetValue):
         for member, score in value.items():
-            digest = _add(digest, _mix(_mix(EMPTY, member), shortest_text(score)))
+            digest = _add(digest, _mix(_first(member), shortest_text(score)))
     elif isinstance(value, ListValue):
         for element in value:
             digest = _mix(digest, element)
     elif isinstance(value, ArrayValue):
         digest = _mix_array(digest, value)
     elif isinstance(value, SetValue):
-        for member in value.members():
-            digest = _add(digest, member)
+        total = int.from_bytes(digest, "big")
+        for member in value.members_in_turn():
+            total ^= int.from_bytes(sha1(member, usedforsecurity=False).digest(), "big")
+        digest = total.to_bytes(len(digest), "big")
     return digest
 
 

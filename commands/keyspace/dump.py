@@ -158,7 +158,7 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
             due_ms -= 2**64
     if due_ms and due_ms <= now_ms and not context.replaying:
         if is_there:
-            db.remove(key, DEL)
+            db.delete(key, DEL)
             context.log(b"DEL", key)
         return OK
     if not isinstance(value, bytes):

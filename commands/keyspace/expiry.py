@@ -67,7 +67,7 @@ def _set_expiry(context: Context, argv: list[bytes], *, unit_ms: int, is_relativ
     if conditions is not None and not _holds(conditions, db.expires.get(key), due_ms):
         return 0
     if due_ms <= context.now_ms and not context.replaying:
-        db.remove(key, events.DEL)
+        db.delete(key, events.DEL)
         context.log(b"DEL", key)
         return 1
     db.expires[key] = due_ms

@@ -86,8 +86,8 @@ def ltrim(context: Context, argv: list[bytes]) -> Reply:
         return OK
     length = len(value)
     first, count = _bounds(start, stop, length)
-    value.remove_range(first + count, length - first - count)
-    value.remove_range(0, first)
+    value.drop_range(first + count, length - first - count)
+    value.drop_range(0, first)
     value.shrink()
     context.db.settle(argv[1], value, LTRIM)
     if length > count:

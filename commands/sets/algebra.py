@@ -39,7 +39,7 @@ def _intersection(sets: list[SetValue | None], limit: int) -> Members:
         for other in others:
             found = [member for member in found if member in other]
         return found
-    for member in smallest.members():
+    for member in smallest.members_in_turn():
         for other in others:
             if member not in other:
                 break
@@ -53,12 +53,17 @@ def _intersection(sets: list[SetValue | None], limit: int) -> Members:
 def _union(sets: list[SetValue | None], limit: int) -> Members:
     """The members that any set has; not more than `limit`."""
     found: dict[bytes, None] = {}
-    for value in sets:
-        if value is not None:
-            found.update(dict.fromkeys(value.members()))
-            if len(found) >= limit:
-                break
-    return list(found)[:limit]
+    if limit < INT64_MAX:
+        for value in sets:
+            for member in () if value is None else value.members_in_turn():
+                found[member] = None
+                if len(found) == limit:
+                    return list(found)
+    else:
+        for value in sets:
+            if value is not None:
+                found.update(dict.fromkeys(value.members()))
+    return list(found)
 
 
 def _difference(sets: list[SetValue | None], limit: int) -> Members:
@@ -73,7 +78,7 @@ def _difference(sets: list[SetValue | None], limit: int) -> Members:
         for other in others:
             found = [member for member in found if member not in other]
         return found
-    for member in first.members():
+    for member in first.members_in_turn():
         for other in others:
             if member in other:
                 break
@@ -94,8 +99,7 @@ def _ordered(sets: list[SetValue | None], members: Members) -> Members:
 def _result(limits: Limits, sets: list[SetValue | None], members: Members) -> SetValue:
     """The set with these members, in the encoding that Redis chooses for a result."""
     result = SetValue(limits)
-    for member in members:
-        result.add(member)
+    result.add_all(members)
     return result
 
 

@@ -37,9 +37,7 @@ def sadd(context: Context, argv: list[bytes]) -> Reply:
         db.add(key, value)
     else:
         value.expect(count)
-    added = 0
-    for index in range(2, len(argv)):
-        added += value.add(argv[index])
+    added = int(value.add(argv[2])) if count == 1 else value.add_all(argv[2:])
     if added:
         db.settle(key, value, SADD)
         context.log_words(argv, added)

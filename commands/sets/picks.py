@@ -106,7 +106,7 @@ def srandmember(context: Context, argv: list[bytes]) -> Reply:
     size = len(value)
     if count is None:
         return value.at(random.randrange(size))
-    if -PICKS_PER_PIECE <= count < 0:
+    if -max(PICKS_PER_PIECE, size) <= count < 0:
         return value.at_each(repeated_indexes(size, -count))
     if count < 0:
         return repeated_picks(value.members(), -count)

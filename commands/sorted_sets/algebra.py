@@ -49,17 +49,23 @@ class Operands(NamedTuple):
 Combine = Callable[[Operands], Scores]
 
 
-def _table(context: Context, key: bytes) -> Scores | None:
-    """The scores at a key by member; those of a set are 1. Raises WrongType."""
+def _value(context: Context, key: bytes) -> SortedSetValue | SetValue | None:
+    """The set or sorted set at a key; None if there is none. Raises WrongType."""
     value = context.db.read(key, context.now_ms)
-    if value is None:
-        return None
-    if isinstance(value, SetValue):
-        return dict.fromkeys(value.members(), 1.0)
+    if value is None or isinstance(value, SetValue):
+        return value
     if not isinstance(value, SortedSetValue):
         raise WrongType
     value.used_ms = context.now_ms
-    return dict(value.items())
+    return value
+
+
+def _table(context: Context, key: bytes) -> Scores | None:
+    """The scores at a key by member; those of a set are 1. Raises WrongType."""
+    value = _value(context, key)
+    if value is None:
+        return None
+    return dict.fromkeys(value.members(), 1.0) if isinstance(value, SetValue) else dict(value.items())
 
 
 def _keys_count(argv: list[bytes], at: int, name: bytes) -> int:
@@ -154,6 +160,24 @@ def _intersection(operands: Operands) -> Scores:
             score = _merged(operands.aggregate, score, other)
         else:
             found[member] = score
+    return found
+
+
+def _common_count(values: list[SortedSetValue | SetValue | None], limit: int) -> int:
+    """The number of members that all values have, at most `limit`."""
+    present = sorted([value for value in values if value is not None], key=len)
+    if len(present) < len(values):
+        return 0
+    smallest, others = present[0], present[1:]
+    found = 0
+    for member in smallest.members_in_turn():
+        for other in others:
+            if member not in other:
+                break
+        else:
+            found += 1
+            if found == limit:
+                break
     return found
 
 
@@ -383,12 +407,11 @@ def zintercard(context: Context, argv: list[bytes]) -> Reply:
     Returns the number of members, at most LIMIT unless that is 0. Raises GenericError, WrongType. Source: Redis 7.0.
     """
     count = _keys_count(argv, 1, b"zintercard")
-    tables = [_table(context, key) for key in argv[2 : 2 + count]]
+    values = [_value(context, key) for key in argv[2 : 2 + count]]
     limit, index = 0, 2 + count
     while index < len(argv):
         if argv[index].upper() != b"LIMIT" or index + 1 == len(argv):
             raise syntax_error()
         limit = integer_between(argv[index + 1], 0, INT64_MAX, LIMIT_NEGATIVE)
         index += 2
-    found = len(_intersection(Operands(tables, b"SUM", False)))
-    return min(found, limit) if limit else found
+    return _common_count(values, limit or INT64_MAX)

@@ -62,7 +62,7 @@ def zrandmember(context: Context, argv: list[bytes]) -> Reply:
     size = len(value)
     if count is None:
         return value.at(random.randrange(size))
-    if count < -PICKS_PER_PIECE:
+    if count < -max(PICKS_PER_PIECE, size):
         if not has_scores:
             return repeated_picks(value.members(0, size), -count)
         return _repeated_pairs(context, list(value.items()), -count)

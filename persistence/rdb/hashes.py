@@ -30,8 +30,8 @@ from ...store.due_times import NEVER_DUE_MS
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
-from .listpack import encode_integer, encode_texts, pack, unpack_texts
 from .source import Source
+from .texts import encode_strings, encode_timed, pack_texts, read_strings, unpack_texts
 from .ziplist import unpack_ziplist, unpack_zipmap
 
 HASH: Final = 4
@@ -80,11 +80,11 @@ def encode_hash(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     """Yield a hash without its type."""
     if value.encoding == LISTPACK_EX:
         words = [word for field, text in value.items() for word in (field, text, b"%d" % (value.due_ms(field) or 0))]
-        yield _first_time(value) + encode_string(pack([encode_texts(words)], len(words)), compress=compress)
+        yield _first_time(value) + encode_string(pack_texts(words), compress=compress)
         return
     if value.encoding == LISTPACK:
         words = [word for pair in value.items() for word in pair]
-        yield encode_string(pack([encode_texts(words)], len(words)), compress=compress)
+        yield encode_string(pack_texts(words), compress=compress)
         return
     if value.has_template:
         yield from _encode_of_template(value, compress=compress)
@@ -95,7 +95,7 @@ def encode_hash(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     yield encode_length(len(value))
     pairs = iter(value.items())
     while piece := list(islice(pairs, _FIELDS_AT_ONCE)):
-        yield b"".join([encode_string(word, compress=compress) for pair in piece for word in pair])
+        yield encode_strings([word for pair in piece for word in pair], compress)
 
 
 def _first_time(value: HashValue) -> bytes:
@@ -109,24 +109,21 @@ def _encode_of_template(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     names, texts = [field for field, _ in pairs], [text for _, text in pairs]
     limits = value.limits
     if len(names) <= limits.hash_entries_max and max(map(len, names)) <= limits.hash_value_max:
-        yield encode_length(_NAMES_LISTPACK) + encode_string(pack([encode_texts(names)], len(names)), compress=compress)
+        yield encode_length(_NAMES_LISTPACK) + encode_string(pack_texts(names), compress=compress)
     else:
         yield encode_length(_NAMES_ALONE) + encode_length(len(names))
-        yield b"".join([encode_string(name, compress=compress) for name in names])
+        yield encode_strings(names, compress)
     if value.encoding == TEMPLATE_LISTPACK:
-        packed = pack([encode_integer(0), encode_texts(texts)], 1 + len(texts))
-        yield encode_string(packed, compress=compress)
+        yield encode_string(pack_texts([b"0", *texts]), compress=compress)
     else:
-        yield b"".join([encode_string(text, compress=compress) for text in texts])
+        yield encode_strings(texts, compress)
 
 
 def _encode_timed(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     yield _first_time(value) + encode_length(len(value))
-    first_ms = value.first_due_ms
-    for field, text in value.items():
-        due_ms = value.due_ms(field)
-        after = encode_length(0 if due_ms is None else due_ms - first_ms + 1)
-        yield after + encode_string(field, compress=compress) + encode_string(text, compress=compress)
+    pairs = iter(value.items())
+    while piece := list(islice(pairs, _FIELDS_AT_ONCE)):
+        yield encode_timed(piece, [value.due_ms(field) or 0 for field, _ in piece], value.first_due_ms, compress)
 
 
 def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
@@ -136,9 +133,13 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
         count = read_length(source)
         if count > limits.hash_entries_max:
             value.become_table()
-        for _ in range(count):
-            if not value.set(read_string(source), read_string(source)):
+        while count:
+            words = read_strings(source, 2 * count)
+            if len(words) % 2:
+                words.append(read_string(source))
+            if value.set_words(words) < len(words) // 2:
                 raise RdbError("Duplicate hash fields detected")
+            count -= len(words) // 2
     elif kind in (HASH_TIMES, HASH_TIMES_EARLY):
         first_ms = read_time_ms(source) if kind == HASH_TIMES else 1
         count = read_length(source)

@@ -120,11 +120,6 @@ def unpack(data: bytes) -> list[Element]:
     return elements
 
 
-def unpack_texts(data: bytes) -> list[bytes]:
-    """Return the elements as texts. Raises RdbError."""
-    return [element if isinstance(element, bytes) else b"%d" % element for element in unpack(data)]
-
-
 def _append_long(elements: list[Element], data: bytes, position: int, first: int) -> int:
     """Read an element of a rare kind. Returns its size without the back length."""
     if first < _STRING12:

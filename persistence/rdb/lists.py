@@ -12,8 +12,8 @@ from ...store.companions.list_value import ListValue
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, encode_string, read_length, read_string
-from .listpack import encode_texts, pack, unpack_texts
 from .source import Source
+from .texts import pack_texts, read_strings, unpack_texts
 from .ziplist import unpack_ziplist
 
 LIST: Final = 1
@@ -32,7 +32,7 @@ def encode_list(value: ListValue, *, compress: bool) -> Iterator[bytes]:
     yield encode_length(len(nodes))
     for node in nodes:
         elements = node.elements.all()
-        data = elements[0] if node.is_plain else pack([encode_texts(elements)], len(elements))
+        data = elements[0] if node.is_plain else pack_texts(elements)
         kind = encode_length(_PLAIN if node.is_plain else _PACKED)
         yield kind + encode_string(data, compress=compress)
 
@@ -45,18 +45,20 @@ def read_list(source: Source, kind: int, limits: Limits) -> ListValue:
     else:
         left = read_length(source)
         while left:
-            _read_part(value, source, kind)
-            left -= 1
+            left -= _read_part(value, source, kind, left)
     if not len(value):
         raise EmptyValue
     value.settle_encoding()
     return value
 
 
-def _read_part(value: ListValue, source: Source, kind: int) -> None:
+def _read_part(value: ListValue, source: Source, kind: int, count: int) -> int:
+    """Reads at most so many elements or nodes. Returns how many."""
     if kind == LIST:
-        value.append_elements([read_string(source)])
-    elif kind == QUICKLIST:
+        elements = read_strings(source, count)
+        value.append_elements(elements)
+        return len(elements)
+    if kind == QUICKLIST:
         value.append_node(unpack_ziplist(read_string(source)), False)
     else:
         container = read_length(source)
@@ -64,3 +66,4 @@ def _read_part(value: ListValue, source: Source, kind: int) -> None:
             raise RdbError("Quicklist integrity check failed.")
         data = read_string(source)
         value.append_node([data] if container == _PLAIN else unpack_texts(data), container == _PLAIN)
+    return 1

@@ -16,8 +16,8 @@ from ...store.companions.set_value import HASHTABLE, INTSET, LISTPACK, SetValue
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, encode_string, read_length, read_string
-from .listpack import encode_texts, pack, unpack_texts
 from .source import Source
+from .texts import encode_strings, pack_texts, read_strings, unpack_texts
 
 SET: Final = 2
 SET_INTSET: Final = 11
@@ -43,13 +43,11 @@ def encode_set(value: SetValue, *, compress: bool) -> Iterator[bytes]:
     if value.encoding == INTSET:
         yield encode_string(_pack_integers(list(map(int, members))), compress=compress)
     elif value.encoding == LISTPACK:
-        yield encode_string(pack([encode_texts(members)], len(members)), compress=compress)
+        yield encode_string(pack_texts(members), compress=compress)
     else:
         yield encode_length(len(members))
         for start in range(0, len(members), _MEMBERS_AT_ONCE):
-            yield b"".join(
-                [encode_string(each, compress=compress) for each in members[start : start + _MEMBERS_AT_ONCE]]
-            )
+            yield encode_strings(members[start : start + _MEMBERS_AT_ONCE], compress)
 
 
 def _pack_integers(numbers: list[int]) -> bytes:
@@ -80,9 +78,10 @@ def _read_members(value: SetValue, source: Source) -> None:
     if count > value.limits.set_integers_max:
         value.become_table()
     while count:
-        if not value.add(read_string(source)):
+        members = read_strings(source, count)
+        if value.add_all(members) < len(members):
             raise _double()
-        count -= 1
+        count -= len(members)
 
 
 def _unpack_integers(data: bytes) -> list[int]:

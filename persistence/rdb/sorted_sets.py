@@ -17,8 +17,8 @@ from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, encode_string, read_length, read_string
-from .listpack import encode_texts, pack, unpack_texts
 from .source import Source
+from .texts import encode_scored, pack_texts, unpack_texts
 from .ziplist import unpack_ziplist
 
 SORTED_SET_TEXTS: Final = 3
@@ -42,16 +42,13 @@ def encode_sorted_set(value: SortedSetValue, *, compress: bool) -> Iterator[byte
     """Yield a sorted set without its type."""
     if value.encoding == LISTPACK:
         words = [word for member, score in value.items() for word in (member, double_text(score))]
-        yield encode_string(pack([encode_texts(words)], len(words)), compress=compress)
+        yield encode_string(pack_texts(words), compress=compress)
         return
     size = len(value)
     yield encode_length(size)
     # From the highest score on, as in Redis, which adds each at the front then.
     for stop in range(size, 0, -_MEMBERS_AT_ONCE):
-        pieces: list[bytes] = []
-        for member, score in value.scored(max(stop - _MEMBERS_AT_ONCE, 0), stop, reverse=True):
-            pieces.append(encode_string(member, compress=compress) + struct.pack("<d", score))
-        yield b"".join(pieces)
+        yield encode_scored(value.words(max(stop - _MEMBERS_AT_ONCE, 0), stop, reverse=True), compress)
 
 
 def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue:

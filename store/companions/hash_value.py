@@ -110,6 +110,22 @@ class HashValue(Companion):
             return self._members.words()
         return [word for pair in self.live_items(now_ms) for word in pair]
 
+    def live_bulks(self, now_ms: int, has_fields: bool, has_values: bool) -> list[bytes] | None:
+        """The fields that are not due, or their values, or both in turn, as bulk strings of a reply, in pieces.
+
+        None if there are few, if some may be due, or if they have another order: then it takes no less time than to
+        encode what others return.
+        """
+        if self._has_template or self.first_due_ms < now_ms:
+            return None
+        return self._members.bulks(has_fields, has_values)
+
+    def live_values(self, now_ms: int) -> list[bytes]:
+        """The values of the fields that are not due."""
+        if self.first_due_ms >= now_ms and not self._has_template:
+            return self._members.texts()
+        return [text for _, text in self.live_items(now_ms)]
+
     def live_items(self, now_ms: int) -> Iterable[tuple[bytes, bytes]]:
         """Like `items`, without the fields that are due."""
         times = self._times
@@ -231,6 +247,14 @@ class HashValue(Companion):
         if is_new:
             size = len(field)
             self._members.place(field, lambda other: (len(other), other) > (size, field))
+
+    def set_words(self, words: list[bytes]) -> int:
+        """Set fields, each with its value after it; their expiry times go. Returns how many are new."""
+        is_new, index = 0, 0
+        while (self._encoding != HASHTABLE or self._times is not None) and index < len(words):
+            is_new += self.set(words[index], words[index + 1])
+            index += 2
+        return is_new + self._members.put_words(words[index:] if index else words)
 
     def pop(self, field: bytes) -> bytes | None:
         """Remove a field. Returns its value; None if there is no such field."""

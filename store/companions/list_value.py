@@ -101,8 +101,7 @@ class ListValue(Companion):
     def append_elements(self, elements: list[bytes]) -> None:
         """Add elements that were loaded without a node. The list becomes a quicklist: see `settle_encoding`."""
         self._is_packed = False
-        for element in elements:
-            quicklist.push_right(self._nodes, self._fill, element)
+        quicklist.push_right(self._nodes, self._fill, elements)
         self._note_new(elements)
 
     # -- changes ---------------------------------------------------------------------------------
@@ -125,8 +124,7 @@ class ListValue(Companion):
             for element in elements:
                 nodes[0].insert(0, element)
         else:
-            for element in elements:
-                quicklist.push_left(nodes, fill, element)
+            quicklist.push_left(nodes, fill, elements)
         self._note_new(elements)
 
     def push_right(self, elements: list[bytes]) -> None:
@@ -138,8 +136,7 @@ class ListValue(Companion):
                 nodes.append(Node([]))
             nodes[0].extend(elements)
         else:
-            for element in elements:
-                quicklist.push_right(nodes, fill, element)
+            quicklist.push_right(nodes, fill, elements)
         self._note_new(elements)
 
     def pop(self, count: int, at_left: bool) -> list[bytes]:
@@ -173,18 +170,38 @@ class ListValue(Companion):
         removed: list[bytes] = []
         at, index = self._find(start)
         nodes = self._nodes
+        first_whole = last_whole = at if not index else at + 1
         while len(removed) < count:
             node = nodes[at]
             end = min(index + count - len(removed), len(node.elements))
             if end - index == len(node.elements):
                 removed += node.elements.all()
-                del nodes[at]
+                last_whole = at + 1
             else:
                 removed += node.remove(index, end)
-                at += 1
-            index = 0
+            at, index = at + 1, 0
+        del nodes[first_whole:last_whole]
         self._note_removed(removed)
         return removed
+
+    def drop_range(self, start: int, count: int) -> None:
+        """Like `remove_range`, but elements of whole nodes are not looked at."""
+        if not count:
+            return
+        at, index = self._find(start)
+        first_whole = at + 1 if index else at
+        nodes, left = self._nodes, count
+        if index:
+            left -= len(self.remove_range(start, min(count, len(nodes[at].elements) - index)))
+        last = first_whole
+        while last < len(nodes) and len(nodes[last].elements) <= left:
+            left -= len(nodes[last].elements)
+            self._count -= len(nodes[last].elements)
+            self._text_size -= nodes[last].elements.packed_size
+            last += 1
+        del nodes[first_whole:last]
+        if left:
+            self._note_removed(nodes[first_whole].remove(0, left))
 
     def _find(self, place: int) -> tuple[int, int]:
         """The index of the node that has the element at this place, and its index in the node."""

@@ -63,6 +63,30 @@ class Members:
             self._few, self._many = PackedPairs(), many
         return is_new
 
+    def bulks(self, has_names: bool, has_texts: bool) -> list[bytes] | None:
+        """The members, or their texts, or both in turn, as bulk strings of a reply, in pieces; None if they are few."""
+        return None if self._many is None else self._many.bulks(has_names, has_texts)
+
+    def put_names(self, names: list[bytes]) -> int:
+        """Add members without texts, those that are not there. Returns how many were new."""
+        is_new, index = 0, 0
+        while self._many is None and index < len(names):
+            is_new += self.put(names[index])
+            index += 1
+        if self._many is not None:
+            is_new += self._many.put_keys(names[index:] if index else names)
+        return is_new
+
+    def put_words(self, words: list[bytes]) -> int:
+        """Like `put` for many members, each with its text after it. Returns how many were new."""
+        is_new, index = 0, 0
+        while self._many is None and index < len(words):
+            is_new += self.put(words[index], words[index + 1])
+            index += 2
+        if self._many is not None:
+            is_new += self._many.put_words(words[index:] if index else words)
+        return is_new
+
     def pop(self, name: bytes) -> bytes | None:
         """Remove a member. Returns its text; None if there is no such member."""
         if self._many is not None:
@@ -87,7 +111,11 @@ class Members:
 
     def words(self) -> list[bytes]:
         """The members, each with its text after it."""
-        return self._few.words() if self._many is None else [word for pair in self.items() for word in pair]
+        return self._few.words() if self._many is None else self._many.words()
+
+    def texts(self) -> list[bytes]:
+        """The texts of the members, in the order of `names`."""
+        return [text for _, text in self._few.items()] if self._many is None else self._many.values()
 
     def names(self) -> list[bytes]:
         """The members."""

@@ -13,6 +13,27 @@ include "text_block.pxi"
 
 ctypedef long long i64
 
+cdef enum:
+    # As in `packed_texts_plain`.
+    OVERHEAD = 8
+
+
+cdef i64 listpack_size(bytes text) noexcept:
+    cdef i64 size = PyBytes_GET_SIZE(text)
+    cdef long long number
+    if read_integer(PyBytes_AS_STRING(text), size, &number):
+        if 0 <= number <= 127:
+            return 2
+        if -4096 <= number <= 4095:
+            return 3
+        if -(1 << 15) <= number < 1 << 15:
+            return 4
+        if -(1 << 23) <= number < 1 << 23:
+            return 5
+        return 6 if -(<i64>1 << 31) <= number < <i64>1 << 31 else 10
+    size += 1 if size < 64 else 2 if size < 4096 else 5
+    return size + (1 if size <= 127 else 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5)
+
 
 cdef int replace_item(Block *block, u8 *item, bytes text) except -1:
     """Put another text in the place of an item."""
@@ -71,6 +92,11 @@ cdef class PackedTexts:
     def memory_size(self):
         """See `packed_texts_plain`."""
         return block_weight(&self.block)
+
+    @property
+    def packed_size(self):
+        """See `packed_texts_plain`."""
+        return self.block.size + self.block.long_size
 
     cdef int demand(self, Py_ssize_t start, Py_ssize_t stop) except -1:
         """Raises IndexError if there are no such places."""
@@ -154,6 +180,20 @@ cdef class PackedTexts:
         """See `packed_texts_plain`."""
         for text in texts:
             insert_item(&self.block, self.block.data + self.block.size, text)
+
+    def extend_within(
+        self, list texts not None, Py_ssize_t start, bint at_left, i64 size, i64 size_max, i64 count_max
+    ):
+        """See `packed_texts_plain`."""
+        cdef Py_ssize_t index
+        cdef bytes text
+        for index in range(max(start, 0), len(texts)):
+            text = texts[index]
+            if self.block.count >= count_max or size + PyBytes_GET_SIZE(text) + OVERHEAD > size_max:
+                return index, size
+            insert_item(&self.block, self.block.data + (0 if at_left else self.block.size), text)
+            size += listpack_size(text)
+        return len(texts), size
 
     def put(self, Py_ssize_t index, bytes text not None):
         """See `packed_texts_plain`."""
@@ -271,23 +311,6 @@ cdef class PackedPairs:
         cdef PackedPairs twin = PackedPairs.__new__(PackedPairs)
         copy_block(&twin.block, &self.block)
         return twin
-
-
-cdef i64 listpack_size(bytes text) noexcept:
-    cdef i64 size = PyBytes_GET_SIZE(text)
-    cdef long long number
-    if read_integer(PyBytes_AS_STRING(text), size, &number):
-        if 0 <= number <= 127:
-            return 2
-        if -4096 <= number <= 4095:
-            return 3
-        if -(1 << 15) <= number < 1 << 15:
-            return 4
-        if -(1 << 23) <= number < 1 << 23:
-            return 5
-        return 6 if -(<i64>1 << 31) <= number < <i64>1 << 31 else 10
-    size += 1 if size < 64 else 2 if size < 4096 else 5
-    return size + (1 if size <= 127 else 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5)
 
 
 def entry_size(bytes text not None):

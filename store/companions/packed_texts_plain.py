@@ -8,9 +8,13 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from itertools import islice
 from sys import getsizeof
+from typing import Final
 
 from ..object_sizes import text_size
 from .integers import as_integer
+
+# Bytes that Redis adds to an element to estimate its entry in a listpack.
+OVERHEAD: Final = 8
 
 
 class PackedTexts:
@@ -33,6 +37,11 @@ class PackedTexts:
     def memory_size(self) -> int:
         """Bytes of the texts and of what holds them, without this object."""
         return self._size + getsizeof(self._texts)
+
+    @property
+    def packed_size(self) -> int:
+        """What the function `packed_size` returns for all texts."""
+        return self._size
 
     def _demand(self, start: int, stop: int) -> None:
         if not 0 <= start <= stop <= len(self._texts):
@@ -93,6 +102,21 @@ class PackedTexts:
         """Add texts at the end."""
         self._texts += texts
         self._size += sum(map(text_size, texts))
+
+    def extend_within(
+        self, texts: list[bytes], start: int, at_left: bool, size: int, size_max: int, count_max: int
+    ) -> tuple[int, int]:
+        """Add texts from index `start` of the list on, at an end, while they fit: before each, the size in a listpack
+        and its length, with `OVERHEAD`, may reach `size_max`, and the number of texts `count_max`.
+
+        `size` is the size in a listpack. Returns the index after the last one that was added, and the new size.
+        """
+        index = start
+        while index < len(texts) and len(self) < count_max and size + len(texts[index]) + OVERHEAD <= size_max:
+            self.insert(0 if at_left else len(self), texts[index])
+            size += entry_size(texts[index])
+            index += 1
+        return index, size
 
     def put(self, index: int, text: bytes) -> None:
         """Replace the text at an index. Raises IndexError."""

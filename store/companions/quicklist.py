@@ -5,6 +5,7 @@ A packed node has some elements, whose bytes in a listpack are counted; a plain 
 
 from __future__ import annotations
 
+from sys import maxsize
 from typing import Final
 
 try:
@@ -81,6 +82,16 @@ class Node:
         self.elements.extend(elements)
         self.size += entries_size(elements)
 
+    def extend_within(self, fill: int, elements: list[bytes], start: int, at_left: bool) -> int:
+        """Add elements from index `start` of the list on, at an end, as far as `allows` holds. Returns the index after
+        the last one that was added."""
+        if self.is_plain:
+            return start
+        room = size_max(fill) if fill < 0 else SAFE_SIZE
+        count_max = maxsize if fill < 0 else max(fill, 1)
+        stop, self.size = self.elements.extend_within(elements, start, at_left, self.size, room, count_max)
+        return stop
+
     def remove(self, start: int, stop: int) -> list[bytes]:
         """Remove the elements from one index on, before another one, and return them."""
         removed = self.elements.between(start, stop)
@@ -137,20 +148,26 @@ def new_node(fill: int, element: bytes) -> Node:
     return Node([element], is_large(fill, element))
 
 
-def push_left(nodes: list[Node], fill: int, element: bytes) -> None:
-    """Add an element before the first one."""
-    if nodes and nodes[0].allows(fill, element):
-        nodes[0].insert(0, element)
-    else:
-        nodes.insert(0, new_node(fill, element))
+def push_left(nodes: list[Node], fill: int, elements: list[bytes]) -> None:
+    """Add elements before the first one, one after the other."""
+    index = 0
+    while index < len(elements):
+        after = nodes[0].extend_within(fill, elements, index, True) if nodes else index
+        if after == index:
+            nodes.insert(0, new_node(fill, elements[index]))
+            after += 1
+        index = after
 
 
-def push_right(nodes: list[Node], fill: int, element: bytes) -> None:
-    """Add an element after the last one."""
-    if nodes and nodes[-1].allows(fill, element):
-        nodes[-1].extend([element])
-    else:
-        nodes.append(new_node(fill, element))
+def push_right(nodes: list[Node], fill: int, elements: list[bytes]) -> None:
+    """Add elements after the last one."""
+    index = 0
+    while index < len(elements):
+        after = nodes[-1].extend_within(fill, elements, index, False) if nodes else index
+        if after == index:
+            nodes.append(new_node(fill, elements[index]))
+            after += 1
+        index = after
 
 
 def insert(nodes: list[Node], fill: int, at: int, index: int, element: bytes, after: bool) -> None:

@@ -266,13 +266,41 @@ cdef class ScoreOrder:
 
     # -- changing --------------------------------------------------------------------------------
 
+    cdef int append_place(self, bytes place) except -1:
+        """Add a place after all others. Those that come in their order fill chunk after chunk."""
+        cdef Block *chunk = &self.chunks[self.chunks_count - 1]
+        if chunk.count == CHUNK_MAX:
+            self.open_chunk(self.chunks_count)
+            chunk = &self.chunks[self.chunks_count - 1]
+            if not (self.chunks_count - 1) % GROUP_SIZE:
+                self.groups[(self.chunks_count - 1) // GROUP_SIZE] = 0
+        self.weight -= block_weight(chunk)
+        try:
+            insert_item(chunk, chunk.data + chunk.size, place)
+        except MemoryError:
+            self.weight += block_weight(chunk)
+            if not chunk.count:
+                self.weight -= block_weight(chunk)
+                self.drop_chunk(self.chunks_count - 1)
+            raise
+        self.weight += block_weight(chunk)
+        self.groups[(self.chunks_count - 1) // GROUP_SIZE] += 1
+        self.count += 1
+        return 0
+
     def add(self, bytes place not None):
         """See `score_order_plain`."""
+        cdef Needle needle
         cdef Spot spot
         cdef Block *chunk
         if not self.chunks_count:
             self.open_chunk(0)
             self.count_groups()
+        set_needle(&needle, place)
+        chunk = &self.chunks[self.chunks_count - 1]
+        if chunk.count and is_less(item_at(chunk, chunk.count - 1), &needle):
+            self.append_place(place)
+            return
         spot = self.spot_of(place)
         if self.chunks[spot.chunk].count == CHUNK_MAX:
             self.split(spot.chunk)

@@ -7,6 +7,7 @@ strings, in the order of their arrival while they are few.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from sys import getsizeof
 from typing import ClassVar, Final
 
@@ -24,6 +25,8 @@ HASHTABLE: Final = b"hashtable"
 SET_SIZE: Final = 96
 # Redis keeps no more integers in an intset, whatever the limit is.
 INTEGERS_MAX: Final = 1 << 30
+# Members that are read at a time.
+MEMBERS_AT_ONCE: Final = 256
 # Shared by all sets without integers; it never gets any.
 NO_INTEGERS: Final = list[int]()
 
@@ -127,6 +130,23 @@ class SetValue(Companion):
         if len(self._members) >= limits.set_entries_max or len(member) > limits.set_value_max:
             self._encoding = HASHTABLE
         return self._members.put(member)
+
+    def add_all(self, members: list[bytes]) -> int:
+        """Add members. Returns how many are new."""
+        added, index = 0, 0
+        while self._encoding != HASHTABLE and index < len(members):
+            added += self.add(members[index])
+            index += 1
+        return added + self._members.put_names(members[index:] if index else members)
+
+    def members_in_turn(self) -> Iterator[bytes]:
+        """Yield the members, without making a list of many. They must not change meanwhile."""
+        cursor = 0
+        while True:
+            members, cursor = self.scan(cursor, MEMBERS_AT_ONCE)
+            yield from members
+            if not cursor:
+                break
 
     def _add_integer(self, number: int) -> bool:
         place = bisect_left(self._integers, number)

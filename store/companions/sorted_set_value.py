@@ -19,7 +19,7 @@ SKIPLIST: Final = b"skiplist"
 
 # Bytes of the object and its attributes.
 SORTED_SET_SIZE: Final = 96
-# Members that are copied at a time.
+# Members that are copied or read at a time.
 MEMBERS_AT_ONCE: Final = 256
 
 
@@ -87,6 +87,11 @@ class SortedSetValue(Companion):
         """Yield the members with their scores, ascending. They must not change meanwhile."""
         for start in range(0, len(self), MEMBERS_AT_ONCE):
             yield from self.scored(start, min(start + MEMBERS_AT_ONCE, len(self)))
+
+    def members_in_turn(self) -> Iterator[bytes]:
+        """Yield the members, descending, as Redis looks at them. They must not change meanwhile."""
+        for stop in range(len(self), 0, -MEMBERS_AT_ONCE):
+            yield from self.members(max(stop - MEMBERS_AT_ONCE, 0), stop, reverse=True)
 
     def at(self, index: int) -> bytes:
         """The member at an index, in an order that lasts until a member comes or goes."""

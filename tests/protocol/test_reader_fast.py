@@ -290,3 +290,33 @@ def test_a_value_above_bulk_size_max_is_refused_in_a_fast_read_too(splitter: Cal
     assert reader.feed(pack_command((b"SET", b"k", b"v" * 101))) == []
     assert reader.error is not None
     assert reader.error.text == b"invalid bulk length"
+
+
+def words_left(data: bytearray, position: int, count: int, size_max: int, words: list[bytes]) -> int:
+    """Leaves all to the careful parser."""
+    return position
+
+
+@pytest.mark.parametrize("data", [pack_command((b"A", b"", b"\r\n$1\r\n", b"x" * 300)) * 2, *DECEPTIONS])
+def test_a_request_in_pieces_is_read_as_a_whole_one(data: bytes) -> None:
+    for limits in product((5, 1024), (7, 1024)):
+        found = []
+        for way in (words_left, packing.read_words):
+            outcomes = []
+            for size in (1, 2, 3, 7, 50):
+                reader = RequestReader(*limits)
+                reader._split = never
+                reader._read_words = way
+                requests = [each for at in range(0, len(data), size) for each in reader.feed(data[at : at + size])]
+                outcomes.append((requests, reader.error and reader.error.text, reader.dropped, reader.buffered_size))
+            found.append(outcomes)
+        assert found[0] == found[1]
+
+
+def test_a_large_request_in_pieces_keeps_its_arguments_in_order() -> None:
+    words = [b"RPUSH", b"k", *(b"%d" % number for number in range(20_000))]
+    data = pack_command(words)
+    reader = RequestReader()
+    requests = [each for at in range(0, len(data), 5_003) for each in reader.feed(data[at : at + 5_003])]
+    assert requests == [words]
+    assert reader.buffered_size == 0

@@ -16,12 +16,12 @@ async def test_work_continues_once_however_often_that_was_asked_for() -> None:
     periodic.start()
     done = asyncio.Event()
     for _ in range(3):
-        periodic.continue_soon(0, lambda now_ms: (seen.append(now_ms), done.set()))
+        periodic.continue_soon("work", 0, lambda now_ms: (seen.append(now_ms), done.set()))
     await done.wait()
     await asyncio.sleep(0)
     assert seen == [7]
     done.clear()
-    periodic.continue_soon(0, lambda now_ms: (seen.append(now_ms), done.set()))
+    periodic.continue_soon("work", 0, lambda now_ms: (seen.append(now_ms), done.set()))
     await done.wait()
     assert seen == [7, 7]
     periodic.stop()
@@ -30,16 +30,16 @@ async def test_work_continues_once_however_often_that_was_asked_for() -> None:
 async def test_no_work_continues_after_the_timer_was_stopped_or_while_it_is_paused() -> None:
     seen: list[int] = []
     periodic = PeriodicWork(Config(), lambda: 7, lambda now_ms, is_new_second: None)
-    periodic.continue_soon(0, seen.append)
+    periodic.continue_soon("work", 0, seen.append)
     periodic.start()
-    periodic.continue_soon(0, seen.append)
+    periodic.continue_soon("work", 0, seen.append)
     periodic.stop()
-    periodic.continue_soon(0, seen.append)
+    periodic.continue_soon("work", 0, seen.append)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     periodic.start()
     periodic.is_paused = True
-    periodic.continue_soon(0, seen.append)
+    periodic.continue_soon("work", 0, seen.append)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     periodic.stop()
@@ -56,9 +56,9 @@ async def test_work_that_fails_is_logged_and_may_continue(caplog: pytest.LogCapt
         raise RuntimeError
 
     periodic.start()
-    periodic.continue_soon(0, fail)
+    periodic.continue_soon("work", 0, fail)
     await done.wait()
-    periodic.continue_soon(0, seen.append)
+    periodic.continue_soon("work", 0, seen.append)
     while not seen:
         await asyncio.sleep(0)
     periodic.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from headrace.store.companions.set_value import SetValue
 from headrace.store.database import Database, Store
 from headrace.store.garbage import ITEMS_PER_STEP, PENDING_COUNT_MIN, Garbage
 from headrace.store.group import Group
@@ -102,3 +103,32 @@ def test_small_streams_go_at_once() -> None:
     garbage = Garbage()
     garbage.add_value(stream_with_pending(PENDING_COUNT_MIN - 1))
     assert len(garbage) == 0
+
+
+def large_set() -> SetValue:
+    value = SetValue(Limits())
+    value.add_all([b"%d" % number for number in range(COUNT)])
+    return value
+
+
+def test_a_value_that_is_overwritten_goes_little_by_little() -> None:
+    db = Database(0)
+    for value in (large_set(), stream_with_pending()):
+        db.put(b"v", value)
+        db.put(b"v", b"another")
+        assert len(db.garbage) >= COUNT
+        db.garbage.free()
+    db.put(b"v", large_set())
+    db.replace(b"v", b"another")
+    assert len(db.garbage) == COUNT
+    db.check()
+
+
+def test_a_value_that_is_put_again_is_left_alone() -> None:
+    db = Database(0)
+    value = large_set()
+    db.put(b"v", value)
+    db.put(b"v", value)
+    db.garbage.free()
+    assert len(value) == COUNT
+    db.check()

@@ -261,3 +261,35 @@ def test_what_is_fetched_soon_changes_nothing(form: Any) -> None:
     for some in ([], [[b"PING"]], [(b"GET", b"1")], [[b"GET", None]], requests, requests * 2):
         model.table.fetch_soon(some)
     model.check()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_strings_are_read_and_stored_many_at_once(form: Any) -> None:
+    texts = {b"k%d" % number * (1 + number % 3 * 60): b"v" * (number * 37 % 600) for number in range(900)}
+    texts[b"k" * 70_000] = b"v" * 70_000
+    table = form.KeyTable()
+    words = [word for pair in texts.items() for word in pair]
+    assert table.put_words(words) == len(texts)
+    assert table.put_words([b"k0", b"other", b"new", b""]) == 1
+    texts |= {b"k0": b"other", b"new": b""}
+    keys, values = [key for key, _ in table.items()], [value for _, value in table.items()]
+    assert dict(zip(keys, values, strict=True)) == texts
+    assert table.values() == values
+    both = [word for pair in table.items() for word in pair]
+    assert table.words() == both
+    for has_keys, has_values, expected in ((True, False, keys), (False, True, values), (True, True, both)):
+        encoded = b"".join(table.bulks(has_keys, has_values))
+        assert encoded == b"".join(b"$%d\r\n%b\r\n" % (len(text), text) for text in expected)
+    assert b"".join(form.KeyTable().bulks(True, True)) == b""
+    table.check()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_new_keys_are_added_many_at_once_and_others_stay(form: Any) -> None:
+    table = form.KeyTable()
+    table.put(b"a", b"kept")
+    table.expire_at(b"a", 5)
+    assert table.put_keys([b"a", b"b", b"b", b"c"]) == 2
+    assert dict(table.items()) == {b"a": b"kept", b"b": b"", b"c": b""}
+    assert table.due_ms(b"a") == 5
+    table.check()

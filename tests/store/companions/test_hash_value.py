@@ -133,3 +133,29 @@ def test_a_field_with_an_expiry_time_ends_the_encoding_of_an_imported_hash() -> 
     value.expire_at(b"a", 1)
     assert value.encoding == b"listpackex"
     value.check()
+
+
+def test_fields_are_set_many_at_once_as_one_after_the_other() -> None:
+    for count in (1, 5, 200, 2000):
+        words = [b"%d" % (number * 7 % (count + 1)) for number in range(2 * count)]
+        at_once, one_by_one = HashValue(Limits()), HashValue(Limits())
+        pairs = list(zip(words[::2], words[1::2], strict=True))
+        assert at_once.set_words(words) == sum([one_by_one.set(*pair) for pair in pairs])
+        assert at_once.encoding == one_by_one.encoding
+        assert list(at_once.items()) == list(one_by_one.items())
+        fields, values = (list(part) for part in zip(*at_once.items(), strict=True))
+        assert at_once.live_fields(0) == fields
+        assert at_once.live_values(0) == values
+        bulks = at_once.live_bulks(0, True, True)
+        if bulks is not None:
+            assert b"".join(bulks) == b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in at_once.live_words(0))
+        at_once.check()
+
+
+def test_fields_that_are_set_many_at_once_lose_their_times() -> None:
+    value = HashValue(Limits())
+    value.set_words([b"%d" % number for number in range(2000)])
+    value.expire_at(b"0", 5)
+    assert value.set_words([b"0", b"x", b"new", b"y"]) == 1
+    assert value.due_ms(b"0") is None
+    value.check()

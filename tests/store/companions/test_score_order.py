@@ -95,3 +95,21 @@ def test_many_places_take_little_more_than_their_bytes() -> None:
     for number in draw.sample(range(100_000), 50_000):
         order.add(b"%08d" % number)
     assert order.memory_size <= 50_000 * 14
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_places_that_come_in_order_are_those_of_a_sorted_list(form: Any) -> None:
+    draw = Random(SEED)
+    order, model = form.ScoreOrder(), list[bytes]()
+    for number in range(30_000):
+        order.add(b"%08d" % number)
+        model.append(b"%08d" % number)
+        if not number % 5_000:
+            order.check()
+            at = draw.randrange(len(model))
+            order.remove(model.pop(at))
+            order.remove_range(len(model) - 3, len(model))
+            del model[-3:]
+    assert list(order) == model
+    assert all(order.rank(place) == at for at, place in enumerate(model))
+    order.check()

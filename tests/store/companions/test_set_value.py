@@ -92,3 +92,16 @@ def test_a_copy_is_independent() -> None:
 )  # fmt: skip
 def test_only_canonical_numbers_are_integers(member: bytes, number: int | None) -> None:
     assert as_integer(member) == number
+
+
+def test_members_are_added_many_at_once_as_one_after_the_other() -> None:
+    draw = Random(SEED)
+    for count in (1, 5, 200, 2000):
+        members = [b"%d" % draw.randrange(count) for _ in range(count)]
+        for added in (members, [*members, b"text"], [b"text", *members]):
+            at_once, one_by_one = SetValue(Limits()), SetValue(Limits())
+            assert at_once.add_all(added) == sum([one_by_one.add(member) for member in added])
+            assert at_once.encoding == one_by_one.encoding
+            assert at_once.members() == one_by_one.members()
+            assert sorted(at_once.members_in_turn()) == sorted(at_once.members())
+            at_once.check()

@@ -1,15 +1,24 @@
-"""The digits of a double as Redis prints them.
+"""Doubles as Redis prints them: `double_texts` for installations without a C compiler. Both behave alike.
 
-They read back as the same double, and are nearly always the fewest digits that do. For one double in some two hundred
-there is a digit more, which is why the algorithm is that of Redis: Grisu2 of Florian Loitsch, "Printing Floating-Point
-Numbers Quickly and Accurately with Integers". Source: fpconv of Redis, which rounds as here.
+The digits read back as the same double, and are nearly always the fewest digits that do. For one double in some two
+hundred there is a digit more, which is why the algorithm is that of Redis: Grisu2 of Florian Loitsch, "Printing
+Floating-Point Numbers Quickly and Accurately with Integers". Source: fpconv of Redis, which rounds as here.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from math import copysign, inf
 from struct import Struct
 from typing import Final
+
+from .powers_of_ten import FIRST_POWER, POWERS_COUNT, POWERS_STEP, power_of_ten
+
+# Whole doubles up to this are written as integers. Redis does so too, where no rounding can exceed 64 bits.
+WHOLE_DOUBLE_MAX: Final = 2**62
+TRAILING_ZEROS_MAX: Final = 7
+# The largest scale at which other doubles are written without an exponent, as in Redis.
+PLAIN_SCALE_MAX: Final = 4
 
 _DOUBLE: Final = Struct(">d")
 _FRACTION_BITS: Final = 52
@@ -18,10 +27,6 @@ _EXPONENT_MASK: Final = 0x7FF
 _EXPONENT_BIAS: Final = 1023 + _FRACTION_BITS
 _WORD_BITS: Final = 64
 
-# The powers of ten that are kept: each is so many times ten as large as the one before.
-_FIRST_POWER: Final = -348
-_POWERS_STEP: Final = 8
-_POWERS_COUNT: Final = 87
 # Limits of the exponent of a product.
 _PRODUCT_EXPONENT_MIN: Final = -60
 _PRODUCT_EXPONENT_MAX: Final = -32
@@ -32,24 +37,12 @@ _WHOLE_DIGITS: Final = 10
 
 @cache
 def _power(index: int) -> tuple[int, int]:
-    """A power of ten as a fraction of 64 bits and an exponent of two."""
-    power = _FIRST_POWER + index * _POWERS_STEP
-    numerator, denominator = (10**power, 1) if power >= 0 else (1, 10**-power)
-    exponent = numerator.bit_length() - denominator.bit_length() - _WORD_BITS
-    while True:
-        up, down = (numerator, denominator << exponent) if exponent >= 0 else (numerator << -exponent, denominator)
-        fraction = (2 * up + down) // (2 * down)
-        if fraction >> _WORD_BITS:
-            exponent += 1
-        elif not fraction >> (_WORD_BITS - 1):
-            exponent -= 1
-        else:
-            return fraction, exponent
+    return power_of_ten(index)
 
 
 def _power_for(exponent: int) -> int:
     """The index of the power of ten that makes a product with a small exponent."""
-    index = (int(-(exponent + _POWERS_COUNT) * _LOG_TEN_OF_TWO) - _FIRST_POWER) // _POWERS_STEP
+    index = (int(-(exponent + POWERS_COUNT) * _LOG_TEN_OF_TWO) - FIRST_POWER) // POWERS_STEP
     while True:
         product_exponent = exponent + _power(index)[1] + _WORD_BITS
         if product_exponent < _PRODUCT_EXPONENT_MIN:
@@ -65,7 +58,7 @@ def _multiply(one: int, other: int) -> int:
     return (one * other + (1 << 63)) >> _WORD_BITS
 
 
-def digits_of(number: float) -> tuple[str, int]:
+def _digits_of(number: float) -> tuple[str, int]:
     """The digits of a positive, finite double, and the power of ten of the last one."""
     bits = int.from_bytes(_DOUBLE.pack(number), "big")
     fraction = bits & (_HIDDEN - 1)
@@ -85,7 +78,7 @@ def digits_of(number: float) -> tuple[str, int]:
     upper = _multiply(upper_fraction, power) - 1
     lower = _multiply(lower_fraction, power) + 1
     digits, scale = _generate(upper, _multiply(fraction << shift, power), upper - lower, point)
-    return digits, scale - (_FIRST_POWER + index * _POWERS_STEP)
+    return digits, scale - (FIRST_POWER + index * POWERS_STEP)
 
 
 def _generate(upper: int, middle: int, delta: int, point: int) -> tuple[str, int]:
@@ -126,3 +119,33 @@ def _round(digits: list[int], delta: int, rest: int, step: int, distance: int) -
     ):
         digits[-1] -= 1
         rest += step
+
+
+def double_text(number: float) -> bytes:
+    """A text that reads back as the same double, as Redis prints it; `inf`, `-inf`, `nan`.
+
+    Whole numbers up to half the 64-bit range, and numbers with small exponents, have no exponent; all others are
+    `d.ddde+x`.
+    """
+    if number != number or number in (inf, -inf):
+        return repr(number).encode()
+    if number.is_integer() and abs(number) <= WHOLE_DOUBLE_MAX:
+        return b"-0" if not number and copysign(1, number) < 0 else b"%d" % int(number)
+    return shortest_text(number)
+
+
+def shortest_text(number: float) -> bytes:
+    """Like `double_text`, but a large whole number has an exponent too."""
+    if number != number or number in (inf, -inf):
+        return repr(number).encode()
+    sign = copysign(1, number) < 0
+    digits, exponent = _digits_of(abs(number)) if number else ("0", 0)
+    scale = len(digits) + exponent - 1
+    if exponent >= 0 and scale < len(digits) + TRAILING_ZEROS_MAX:
+        text = digits + "0" * exponent
+    elif exponent < 0 and (exponent > -TRAILING_ZEROS_MAX or abs(scale) < PLAIN_SCALE_MAX):
+        point = len(digits) + exponent
+        text = f"{digits[:point]}.{digits[point:]}" if point > 0 else f"0.{'0' * -point}{digits}"
+    else:
+        text = f"{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e{scale:+d}"
+    return ("-" * sign + text).encode()

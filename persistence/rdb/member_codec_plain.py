@@ -1,0 +1,68 @@
+"""The texts of hashes, lists, sets and sorted sets in RDB files, many at a time: `member_codec` for installations
+without a C compiler. Both behave alike."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from ..errors import RdbError
+from .lengths import encode_length, encode_string, read_string
+from .listpack import encode_texts, pack, unpack
+from .source import Source
+
+# Bytes of a block that one call looks at: they are copied.
+LOOKED_AT_SIZE: Final = 64 * 1024
+
+
+def encode_strings(texts: list[bytes], compress: bool) -> bytes:
+    """Encode texts, one after the other."""
+    return b"".join([encode_string(text, compress=compress) for text in texts])
+
+
+def encode_scored(words: list[bytes | float], compress: bool) -> bytes:
+    """Encode members, each with its score after it."""
+    return b"".join(
+        [
+            encode_string(word, compress=compress) if isinstance(word, bytes) else struct.pack("<d", word)
+            for word in words
+        ]
+    )
+
+
+def encode_timed(pairs: list[tuple[bytes, bytes]], times: list[int], first_ms: int, compress: bool) -> bytes:
+    """Encode fields with their values, each after its expiry time: 0 for none, else the ms after the first one."""
+    return b"".join(
+        [
+            encode_length(time_ms - first_ms + 1 if time_ms else 0)
+            + encode_string(pair[0], compress=compress)
+            + encode_string(pair[1], compress=compress)
+            for pair, time_ms in zip(pairs, times, strict=True)
+        ]
+    )
+
+
+def pack_texts(texts: list[bytes]) -> bytes:
+    """Return a listpack of texts."""
+    return pack([encode_texts(texts)], len(texts))
+
+
+def unpack_texts(data: bytes) -> list[bytes]:
+    """Return the elements of a listpack as texts. Raises RdbError."""
+    return [element if isinstance(element, bytes) else b"%d" % element for element in unpack(data)]
+
+
+def read_some(block: bytes, position: int, count: int) -> tuple[list[bytes], int]:
+    """Read at most `count` strings from `position` on, as far as they are complete in the block's next bytes.
+
+    Returns them, and the position after them. What cannot be read is left to the caller, also if it is damaged.
+    """
+    texts: list[bytes] = []
+    source = Source((block[position : position + LOOKED_AT_SIZE],))
+    while len(texts) < count:
+        size = source.offset
+        try:
+            texts.append(read_string(source))
+        except RdbError:
+            return texts, position + size
+    return texts, position + source.offset

@@ -1,0 +1,128 @@
+"""Texts of members, many at a time: both forms write what single texts are written as, and read the same ones."""
+
+from __future__ import annotations
+
+import math
+import struct
+from types import ModuleType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from headrace.persistence.errors import RdbError
+from headrace.persistence.rdb import member_codec_plain
+from headrace.persistence.rdb.lengths import encode_length, encode_string
+from headrace.persistence.rdb.listpack import encode_text, pack
+from headrace.persistence.rdb.source import Source
+from headrace.persistence.rdb.texts import COUNT_MAX, read_strings
+
+try:
+    from headrace.persistence.rdb import member_codec
+except ImportError:
+    member_codec = None  # type: ignore[assignment]
+
+FORMS = [member_codec_plain, *([member_codec] if member_codec is not None else [])]
+
+NUMBERS = [sign * 2**bits + step for bits in (7, 12, 15, 23, 31, 32, 63) for sign in (1, -1) for step in (-1, 0, 1)]
+TEXTS = [
+    b"", b"0", b"-", b"-0", b"00", b"01", b"1 ", b" 1", b"+1", b"12a", b"9" * 11, b"9" * 20, b"-" + b"9" * 10, b"\x00",
+    *(b"%d" % number for number in NUMBERS), *(b"x" * size for size in (12, 20, 21, 63, 64, 300, 4095, 4096, 16_384)),
+    b"\xff" * 12, bytes(range(256)), b"abcdefgh" * 1000,
+]  # fmt: skip
+MEMBERS = some.lists(some.sampled_from(TEXTS) | some.binary(max_size=40), max_size=12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=200, deadline=None)
+@given(MEMBERS, some.booleans(), some.integers(1, 12))
+def test_texts_are_written_as_single_ones_and_come_back(
+    form: ModuleType, texts: list[bytes], compress: bool, count: int
+) -> None:
+    made = form.encode_strings(texts, compress)
+    assert made == b"".join(encode_string(text, compress=compress) for text in texts)
+    found, position = form.read_some(b"before" + made, len(b"before"), count)
+    assert found == texts[:count]
+    assert position == len(b"before") + len(form.encode_strings(found, compress))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_text_comes_back(form: ModuleType) -> None:
+    for compress in (True, False):
+        for text in TEXTS:
+            made = form.encode_strings([text], compress)
+            assert made == encode_string(text, compress=compress)
+            assert form.read_some(made, 0, 5) == ([text], len(made))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_incomplete_or_damaged_is_left(form: ModuleType) -> None:
+    # A text that is cut off, a length that is none, and one whose compressed form is damaged.
+    for rest in (b"\x03ab", b"\x40", b"\x80\x00", b"\xc1\x01", b"\xc9", b"\xc3\x01\x20\xff", b""):
+        assert form.read_some(b"\x01a\xc0\x05" + rest, 0, 9) == ([b"a", b"5"], 4)
+    assert form.read_some(b"\x03ab", 0, 9) == ([], 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_members_are_written_with_their_scores(form: ModuleType) -> None:
+    scores = [0.0, -0.0, 1.5, -2.25, math.inf, -math.inf, 5e-324, 1.7976931348623157e308]
+    words = [word for number, score in enumerate(scores) for word in (TEXTS[number], score)]
+    assert form.encode_scored(words, True) == b"".join(
+        encode_string(TEXTS[number], compress=True) + struct.pack("<d", score) for number, score in enumerate(scores)
+    )
+    assert form.encode_scored([], True) == b""
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=200, deadline=None)
+@given(MEMBERS)
+def test_listpacks_have_the_elements_of_single_texts(form: ModuleType, texts: list[bytes]) -> None:
+    packed = form.pack_texts(texts)
+    assert packed == pack([encode_text(text) for text in texts], len(texts))
+    assert form.unpack_texts(packed) == texts
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_element_of_a_listpack_comes_back(form: ModuleType) -> None:
+    assert form.unpack_texts(form.pack_texts(TEXTS)) == TEXTS
+    many = [b"%d" % number for number in range(70_000)]
+    assert form.unpack_texts(form.pack_texts(many)) == many
+
+
+def test_both_forms_refuse_the_same_listpacks() -> None:
+    packed = member_codec_plain.pack_texts([b"a", b"500", b"-70000", b"x" * 70, b"5" * 18])
+    for at in range(len(packed)):
+        for byte in (0, 1, 0x7F, 0xC0, 0xE1, 0xF0, 0xF3, 0xFF):
+            damaged = packed[:at] + bytes((byte,)) + packed[at + 1 :]
+            assert len({_outcome(form, damaged) for form in FORMS}) == 1
+        assert len({_outcome(form, packed[:at]) for form in FORMS}) == 1
+
+
+def _outcome(form: ModuleType, packed: bytes) -> str:
+    try:
+        return repr(form.unpack_texts(packed))
+    except RdbError as refusal:
+        return str(refusal)
+
+
+def test_strings_are_read_across_blocks() -> None:
+    texts = [b"%d" % number for number in range(3 * COUNT_MAX)]
+    data = member_codec_plain.encode_strings(texts, True)
+    source = Source(data[start : start + 1000] for start in range(0, len(data), 1000))
+    found: list[bytes] = []
+    while len(found) < len(texts):
+        part = read_strings(source, len(texts) - len(found))
+        assert 0 < len(part) <= COUNT_MAX
+        found += part
+    assert found == texts
+    with pytest.raises(RdbError):
+        read_strings(source, 1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_fields_are_written_with_their_times(form: ModuleType) -> None:
+    pairs = [(b"f", b"v"), (b"5", b"x" * 300), (b"g", b"")]
+    assert form.encode_timed(pairs, [0, 1_700_000_000_000, 1_700_000_070_000], 1_700_000_000_000, True) == b"".join(
+        encode_length(after) + encode_string(name, compress=True) + encode_string(text, compress=True)
+        for (name, text), after in zip(pairs, (0, 1, 70_001), strict=True)
+    )
