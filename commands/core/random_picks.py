@@ -22,10 +22,8 @@ def distinct_indexes(size: int, count: int) -> list[int]:
     """`count` different numbers below `size`; if these are most of them, ascending, else in random order."""
     if count * MOST_PART < size:
         return random.sample(range(size), count)
-    left_out = bytearray(size)
-    for index in random.sample(range(size), size - count):
-        left_out[index] = 1
-    return [index for index, is_out in enumerate(left_out) if not is_out]
+    left_out = set(random.sample(range(size), size - count))
+    return [index for index in range(size) if index not in left_out]
 
 
 def repeated_indexes(size: int, count: int) -> list[int]:
