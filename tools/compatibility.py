@@ -122,7 +122,6 @@ NOTES: Final = {
 ABSENT: Final = {
     "himport": "It is an import in bulk of hashes with the same fields: HSET takes all fields of a hash at once.",
     "migrate": "A client can copy keys to another server with DUMP and RESTORE.",
-    "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
 }
 
 CLIENTS_NOTE: Final = (
