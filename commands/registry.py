@@ -8,6 +8,7 @@ from typing import Final
 # The modules that declare commands, in the order in which COMMAND lists them.
 FAMILIES: Final = (
     "admin.acl",
+    "admin.backup",
     "admin.config",
     "admin.debug",
     "admin.failover",

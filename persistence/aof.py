@@ -268,6 +268,37 @@ class AppendOnlyLog(LogWriter):
         self.current_size = size + sum(map(folder.size, current))
         self._remove_history()
 
+    # -- backups ---------------------------------------------------------------------------------
+
+    def base_path(self) -> str:
+        """Path of the base that is in force."""
+        base = self._folder.manifest.base
+        assert base is not None
+        return self._folder.path(base)
+
+    def end_increment(self) -> list[Part]:
+        """Write records to a new increment from now on. Returns the files before it, which never change again: the
+        base, then the increments. Raises OSError, LogFailure.
+        """
+        self._switch_increment()
+        return self._folder.manifest.readable[:-1]
+
+    def part_path(self, part: Part) -> str:
+        """Path of a file of the log."""
+        return self._folder.path(part)
+
+    def discard(self) -> None:
+        """Remove all files of a log that was closed. Raises OSError.
+
+        The manifest lists no file before the first one is removed, so that a start after a crash finds no log.
+        """
+        folder = self._folder
+        parts = folder.manifest.parts
+        folder.put(Manifest())
+        for part in parts:
+            self.files.remove(folder.path(part))
+        folder.remove_empty_manifest()
+
     def _remove_history(self) -> None:
         if not self._keeps_history:
             self._folder.remove_history()

@@ -99,6 +99,10 @@ class Files(Protocol):
         """Give a file another name, durably."""
         ...
 
+    def link(self, path: str, new_path: str) -> None:
+        """Give a file a further name, durably. Fails if the name is taken."""
+        ...
+
     def remove(self, path: str) -> None:
         """Delete a file. A missing file is no error."""
         ...
@@ -245,6 +249,11 @@ class DiskFiles:
     def rename(self, path: str, new_path: str) -> None:
         """Call rename(2), and sync the folder."""
         os.replace(path, new_path)
+        self._sync_folder(os.path.dirname(new_path) or ".")
+
+    def link(self, path: str, new_path: str) -> None:
+        """Call link(2), and sync the folder."""
+        os.link(path, new_path)
         self._sync_folder(os.path.dirname(new_path) or ".")
 
     def remove(self, path: str) -> None:

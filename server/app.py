@@ -57,6 +57,7 @@ from .sockets.connection import Connection, Shared
 from .sockets.migrations import Migrations
 from .sockets.tls import TlsError, build_client_context
 from .stopping import Stopping
+from .storage.backups import Backups
 from .storage.disk_storage import DiskStorage
 from .storage.key_walks import EXPIRY_REST_S, EXPIRY_SLICE_NS, ActiveExpiry, IdempotenceExpiry, NodeSettling, time_limit
 from .storage.loading import Loading
@@ -155,6 +156,8 @@ class Server:
         )
         self.snapshots.find_place = keeper.find_place = self.primary.find_place
         self._log_switch = LogSwitch(config, context, keeper, self.snapshots, lambda: self.is_serving)
+        self.backups = Backups(config, keeper, self.snapshots, clock, self._log_switch.turn_off)
+        self._log_switch.on_off = self.backups.note_log_off
         self.limits = ClientLimits(config, self.stats, lambda: self.connections, clock, self.monotonic)
         self.cross_protocol = CrossProtocol(clock)
         client_ids = count(1)
@@ -193,7 +196,7 @@ class Server:
             apply_users=self.accounts.apply, configure_readers=self._configure_readers,
         )  # fmt: skip
         self.storage = DiskStorage(
-            keeper, self.loading, self.snapshots, self.stopping,
+            keeper, self.loading, self.snapshots, self.backups, self.stopping,
             die=self.die,
             log_unit=self.dispatcher.units.log_unit, refusal_of_writes=self.dispatcher.admission.refusal_of_writes,
         )  # fmt: skip
@@ -466,6 +469,7 @@ class Server:
         self.primary.cron(now_ms, is_new_second=is_new_second)
         self.turns.finish()
         self.log_keeper.cron(now_ms)
+        self.backups.cron(now_ms)
         self.snapshots.cron(now_ms)
 
     def _report_sizes(self) -> None:

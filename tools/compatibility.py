@@ -119,11 +119,6 @@ NOTES: Final = {
     "cluster": "All are refused, as by a Redis without `cluster-enabled`: there is no cluster.",
 }
 
-# Commands that Headrace does not have, of groups of which it has others, with the reason.
-ABSENT: Final = {
-    "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
-}
-
 CLIENTS_NOTE: Final = (
     "`make test-clients` installs each, and tests it with a server. [clients.md](clients.md) has the libraries, and",
     "the projects that fail for want of a command.",
@@ -248,8 +243,6 @@ def document_lines() -> Iterator[str]:
     yield from INTRODUCTION.splitlines()
     yield from ("", "## Command groups", "")
     yield from _group_lines()
-    yield from ("", "## Missing commands of the groups above", "")
-    yield from _absent_lines()
     yield from ("", "## Commands out of scope", "")
     for group in OUT_OF_SCOPE:
         names = [name.upper() for name in COMMANDS_OF_REDIS[group].split() if "|" not in name]
@@ -281,14 +274,6 @@ def _group_lines() -> Iterator[str]:
         else:
             shown = "all" if here == len(names) else here
             yield f"| {group} | {len(names)} | {shown} | {NOTES.get(group, '')} |".replace("|  |", "| |")
-
-
-def _absent_lines() -> Iterator[str]:
-    served = served_names()
-    for group, text in COMMANDS_OF_REDIS.items():
-        for name in text.split():
-            if group not in OUT_OF_SCOPE and "|" not in name and name not in served:
-                yield f"- `{name.upper()}`: {ABSENT[name]}"
 
 
 def main() -> int:

@@ -211,8 +211,54 @@ class Log(Protocol):
     flush_delay_us: int
 
 
+class BackupReport(Protocol):
+    """What is known of the backup: `persistence.backup.Backup`. Times are Unix ms, 0 for none."""
+
+    # Why it failed; empty without a failure.
+    error: str
+    started_ms: int
+    ended_ms: int
+    # Absolute paths of its files.
+    paths: list[str]
+
+    @property
+    def state_name(self) -> bytes:
+        """Its state in BACKUP STATUS."""
+        ...
+
+
+class Backups(Protocol):
+    """Copies of the append-only file: `server.storage.backups.Backups`."""
+
+    @property
+    def backup(self) -> BackupReport:
+        """The present backup, or the last one."""
+        ...
+
+    def start(self, *, may_start: bool) -> None:
+        """BACKUP START; `may_start` is False inside EXEC. Raises GenericError."""
+        ...
+
+    def seal(self, *, may_start: bool) -> None:
+        """BACKUP SEAL; `may_start` is False inside EXEC. Raises GenericError."""
+        ...
+
+    def abort(self) -> None:
+        """BACKUP ABORT. Raises GenericError."""
+        ...
+
+    def clean(self) -> None:
+        """BACKUP CLEANUP. Raises GenericError."""
+        ...
+
+
 class Storage(Protocol):
     """The dataset on disk: `server.storage.disk_storage.DiskStorage`."""
+
+    @property
+    def backups(self) -> Backups:
+        """Copies of the append-only file."""
+        ...
 
     @property
     def log(self) -> Log | None:

@@ -244,6 +244,8 @@ PERSISTENCE = (
     _row(
         "appenddirname", FileName("appenddirname can't be a path, just a dirname"), b"appendonlydir", change=IMMUTABLE
     ),
+    _row("backupdirname", FileName("backupdirname can't be a path, just a dirname"), b"backupdir", change=IMMUTABLE),
+    _row("backup-sealed-ttl", COUNT, 0),
     _row("appendfsync", Choice((b"everysec", b"always", b"no")), b"everysec"),
     _row("no-appendfsync-on-rewrite", BOOL, False),
     _row("auto-aof-rewrite-percentage", COUNT_32, 100),
@@ -352,7 +354,6 @@ ACCEPTED_ONLY = (
     _echoed("repl-rdb-channel", BOOL, True, is_hidden=True),
     # Text and choices
     _echoed("proc-title-template", TEXT, b"{title} {listen-addr} {server-mode}"),
-    _echoed("backupdirname", TEXT, b"backupdir", change=IMMUTABLE),
     _echoed("cluster-config-file", TEXT, b"nodes.conf", change=IMMUTABLE),
     _echoed("syslog-ident", TEXT, b"redis", change=IMMUTABLE),
     _echoed("syslog-facility", FACILITIES, b"local0", change=IMMUTABLE),
@@ -378,7 +379,6 @@ ACCEPTED_ONLY = (
     _echoed("array-slice-size", Integer(256, 65536), 4096),
     _echoed("array-sparse-kmax", Integer(0, 256), 10),
     _echoed("array-sparse-kmin", Integer(0, 256), 5),
-    _echoed("backup-sealed-ttl", COUNT, 0),
     _echoed("cluster-announce-bus-port", PORT, 0),
     _echoed("cluster-announce-port", PORT, 0),
     _echoed("cluster-announce-tls-port", PORT, 0),

@@ -34,6 +34,24 @@ class Jobs(Protocol):
         ...
 
 
+class BackupState(Protocol):
+    """The state of the backup: `persistence.backup.Backup`."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a backup was started that is neither sealed nor failed."""
+        ...
+
+
+class BackupFigures(Protocol):
+    """What INFO shows of backups: `server.storage.backups.Backups`."""
+
+    @property
+    def backup(self) -> BackupState:
+        """The present backup, or the last one."""
+        ...
+
+
 class SnapshotFigures(Protocol):
     """What INFO shows of snapshots and rewrites."""
 
@@ -305,6 +323,11 @@ class Source(Protocol):
     @property
     def memory(self) -> MemoryFigures:
         """The memory of dataset and clients."""
+        ...
+
+    @property
+    def backups(self) -> BackupFigures:
+        """The backup."""
         ...
 
     @property

@@ -116,10 +116,10 @@ def persistence_fields(server: Source) -> Fields:
         ("rdb_last_cow_size", 0),
         ("rdb_last_load_keys_expired", server.loading.keys_expired),
         ("rdb_last_load_keys_loaded", server.loading.keys_loaded),
-        ("aof_enabled", int(server.config.appendonly)),
+        ("aof_enabled", int(server.config.appendonly or server.log is not None)),
         *_log_fields(server),
         ("aof_last_cow_size", 0),
-        ("backup_in_progress", 0),
+        ("backup_in_progress", int(server.backups.backup.is_running)),
         ("module_fork_in_progress", 0),
         ("module_fork_last_cow_size", 0),
     ]

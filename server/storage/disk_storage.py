@@ -10,6 +10,7 @@ from ...commands.clients.blocking import Progress
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.errors import LogFailure
 from ...store.errors import GenericError, ReplyError
+from .backups import Backups
 from .loading import Loading
 from .log_life import LogState
 from .logkeeper import LogKeeper
@@ -44,6 +45,7 @@ class DiskStorage:
         keeper: LogKeeper,
         loading: Loading,
         snapshots: Snapshots,
+        backups: Backups,
         stop: Stop,
         *,
         die: Callable[[LogFailure], None],
@@ -53,6 +55,7 @@ class DiskStorage:
         self._keeper = keeper
         self._loading = loading
         self._snapshots = snapshots
+        self.backups = backups
         self._stop = stop
         self._die = die
         self._log_unit = log_unit
@@ -108,12 +111,14 @@ class DiskStorage:
             self._die(failure)
             raise failed from failure
         self._loading.reload_log(keeper.log or keeper.new_log())
+        self.backups.end_by("debug loadaof executed")
 
     def reload_dataset(self, *, from_disk: bool, flushes: bool, merges: bool) -> None:
         """DEBUG RELOAD: load the dataset from an RDB file in memory, or from dump.rdb. Raises GenericError.
 
         A log is rewritten afterwards if the file was on the disk, because its records lead to another dataset.
         """
+        self.backups.end_by("debug reload executed")
         self._loading.reload_dataset(from_disk=from_disk, flushes=flushes, merges=merges)
         if from_disk and self._keeper.log is not None:
             self._snapshots.rewrite.is_scheduled = True

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...commands.execution.context import Context
+from ...persistence.aof import AppendOnlyLog
 from ...persistence.errors import LogError, LogFailure, explain
 from ...persistence.lock import FolderLock
 from ..configuration.config import ChangeRefused, Config, Undo
@@ -42,6 +43,8 @@ class LogSwitch:
         config.on_change("dir", lambda folder: self._release_former_folders())
         # The lock of the data folder, and those of earlier data folders to which a job may still write.
         self._locks = [keeper.lock]
+        # Called with the log that was turned off, None if it was only wanted.
+        self.on_off: Callable[[AppendOnlyLog | None], None] = lambda log: None
         snapshots.runner.on_end = self._release_former_folders
 
     def prepare_on(self) -> Undo:
@@ -52,6 +55,8 @@ class LogSwitch:
         """
         unlock = self._lock_folder()
         life = self._keeper.life
+        if self._keeper.log is not None:
+            return unlock  # the log that is kept for a backup continues
         try:
             self._keeper.new_log().check_start()
             if life.state is LogState.LOADING:
@@ -100,6 +105,7 @@ class LogSwitch:
             keeper.use(None)
             keeper.life.become(LogState.OFF)
             self._release_former_folders()
+            self.on_off(log)
 
     def restart(self) -> None:
         """Begin a log whose base is the present dataset, which has nothing in common with what the log has. The old
@@ -109,6 +115,8 @@ class LogSwitch:
             self.turn_off()
             self._keeper.life.become(LogState.WANTED)
             self._snapshots.start_wanted()
+        elif self._keeper.log is not None:
+            self.turn_off()  # it is kept for a backup only
 
     def _lock_folder(self) -> Undo:
         """Lock the data folder against other servers. Raises ChangeRefused, OSError."""
@@ -158,7 +166,9 @@ class LogSwitch:
         state = self._keeper.state
         if state is LogState.LOADING:
             raise ChangeRefused("the dataset is being loaded: wait until it is loaded")
-        if state is not LogState.OFF and self._config.appendonly:
+        if state is not LogState.OFF and not self._config.appendonly:
+            raise ChangeRefused("a backup is in progress: SEAL or ABORT it first")
+        if state is not LogState.OFF:
             raise ChangeRefused("the append-only file cannot be moved: turn it off first (appendonly no)")
 
     def _lock_of(self, path: str) -> FolderLock:

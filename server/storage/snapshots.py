@@ -110,6 +110,11 @@ class Snapshots:
         self.last_save_ms = clock()
         # Returns the place of the dataset in the replication stream, None without one.
         self.find_place: Callable[[], StreamPlace | None] = lambda: None
+        # Returns whether rewrites wait for the end of a backup; set by Backups.
+        self.holds_rewrites: Callable[[], bool] = lambda: False
+        # Called when a log has a new base, and with the reason when it could not be written; set by Backups.
+        self.on_base: Callable[[AppendOnlyLog], None] = lambda log: None
+        self.on_base_failed: Callable[[str], None] = lambda reason: None
         # Called between two blocks of a snapshot that all clients wait for.
         self.while_saving: Callable[[], None] = lambda: None
         # Changes that dump.rdb has.
@@ -159,16 +164,25 @@ class Snapshots:
 
     def request_rewrite(self, *, may_start: bool) -> bool:
         """BGREWRITEAOF. False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
-        if self.rewrite.is_running:
+        if self.rewrite.is_running and not self.holds_rewrites():
             raise GenericError(REWRITE_IN_PROGRESS)
         self.lock_folder()
-        if self.runner.job is not None or not may_start:
+        if self.runner.job is not None or not may_start or self.holds_rewrites():
             self.rewrite.is_scheduled = True
             return False
         self.rewrite.retry_ms = 0
         if not self._start_rewrite():
             raise GenericError(CANNOT_START)
         return True
+
+    def begin_base(self) -> None:
+        """BACKUP START: write a new base, of the log or of one that is kept for the backup only. No other job may run.
+        A failure is reported to `on_base_failed`.
+        """
+        if self._life.state is LogState.OFF:
+            self._try_to_start_log()
+        else:
+            self._start_rewrite()
 
     def _start_rewrite(self) -> bool:
         """Begin a rewrite, or first let a thread sync what the log has written. A failure is logged and counted."""
@@ -226,12 +240,14 @@ class Snapshots:
             self.rewrite.end(self._clock(), ok=True)
             logger.info("Background AOF rewrite finished successfully")
             logger.info("The append only file is now in use")
+            self.on_base(log)
 
         def fail(reason: str) -> None:
             self._fail_rewrite(reason)
             log.abandon_start()
             keeper.use(None)
-            self._life.become(LogState.WANTED)
+            # A log that is kept for a backup only is not tried again.
+            self._life.become(LogState.WANTED if self._config.appendonly else LogState.OFF)
 
         self.runner.begin(Job(image, file, finish, fail))
         logger.info("Background append only file rewriting started")
@@ -246,7 +262,7 @@ class Snapshots:
             self.drop_transfer()
             self.runner.complete()  # the job before it
             self._try_to_start_log()
-        if self._life.state is LogState.STARTING:
+        if self._life.state is LogState.STARTING and self._config.appendonly:
             self.runner.complete()
         return self._life.state is not LogState.WANTED
 
@@ -268,12 +284,14 @@ class Snapshots:
         self._end_rewriting()
         self.rewrite.end(self._clock(), ok=True)
         logger.info("Background AOF rewrite finished successfully")
+        self.on_base(log)
 
     def _fail_rewrite(self, reason: str) -> None:
         self._end_rewriting()
         rewrite, now_ms = self.rewrite, self._clock()
         rewrite.end(now_ms, ok=False)
         logger.warning("Background AOF rewrite failed, the old files stay in use: %s", reason)
+        self.on_base_failed(reason)
         if rewrite.failures_count > FREE_FAILURES_COUNT:
             minutes = min(2 ** (rewrite.failures_count - FREE_FAILURES_COUNT - 1), DELAY_MINUTES_MAX)
             rewrite.retry_ms = now_ms + minutes * 60_000
@@ -298,7 +316,7 @@ class Snapshots:
                 self._switch_log()
         elif state is LogState.WANTED and now_ms >= self.rewrite.retry_ms:
             self._try_to_start_log()
-        elif self.rewrite.is_scheduled or self._has_grown(now_ms):
+        elif not self.holds_rewrites() and (self.rewrite.is_scheduled or self._has_grown(now_ms)):
             self._start_rewrite()
         elif self.save.is_scheduled or self._has_changed(now_ms):
             self._start_save()

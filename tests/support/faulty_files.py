@@ -61,6 +61,11 @@ class FaultyFiles:
         self.content[new_path] = self.content.pop(path)
         self.synced[new_path] = self.synced.pop(path)
 
+    def link(self, path: str, new_path: str) -> None:
+        """Give a file a further name at once, and durably."""
+        self.content[new_path] = self.content[path]
+        self.synced[new_path] = self.synced[path]
+
     def remove(self, path: str) -> None:
         """Remove a file."""
         self.content.pop(path, None)

@@ -325,6 +325,11 @@ class SimulatedDisk:
         self.move(path, new_path)
         self.sync_folder(os.path.dirname(new_path))
 
+    def link(self, path: str, new_path: str) -> None:
+        """link(2), and an fsync of the folder."""
+        self._rename("link", new_path, {new_path: self.inode(path)})
+        self.sync_folder(os.path.dirname(new_path))
+
     def remove(self, path: str) -> None:
         """Remove a file; that is durable once the folder is synced."""
         if path in self.names:
