@@ -68,6 +68,7 @@ ORDER = {
         "check_aof",
         "check_file",
         "aof",
+        "backup",
         "snapshot",
         "companion_records",
         "writer",

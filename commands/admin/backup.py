@@ -38,6 +38,7 @@ container(
     "BACKUP",
     group="server",
     since="8.10.0",
+    arity=2,
     summary="Container of the commands about backups.",
     traits=Trait.ORDINARY,
 )

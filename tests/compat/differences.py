@@ -246,7 +246,10 @@ NOT_COMPARABLE = {
     "changes the server under test": (
         b"config|resetstat", b"config|rewrite", b"config|set", b"failover", b"replicaof", b"slaveof",
     ),
-    "writes to the disk, and continues after the reply": (b"bgrewriteaof", b"bgsave", b"save"),
+    "writes to the disk, and continues after the reply": (
+        b"backup|abort", b"backup|cleanup", b"backup|list", b"backup|seal", b"backup|start", b"backup|status",
+        b"bgrewriteaof", b"bgsave", b"save",
+    ),
     "ends, silences or changes the connection, or the server": (
         b"client|kill", b"client|pause", b"client|reply", b"hello", b"monitor", b"psync", b"quit", b"replconf",
         b"reset", b"shutdown", b"sync",
@@ -275,6 +278,12 @@ LEFT_OUT = {
     **{row.name: "has one reply: tests/compat/test_command_table.py" for row in all_rows() if row.handler is refuse},
     "RESTORE-ASKING": "is RESTORE by another name",
     "ACL|LOG": "whether two failures share an entry depends on the time between them: dialogues and test_acl.py",
+    "BACKUP|ABORT": _TO_THE_DISK,
+    "BACKUP|CLEANUP": _TO_THE_DISK,
+    "BACKUP|LIST": _TO_THE_DISK,
+    "BACKUP|SEAL": _TO_THE_DISK,
+    "BACKUP|START": _TO_THE_DISK,
+    "BACKUP|STATUS": _TO_THE_DISK,
     "BGREWRITEAOF": _TO_THE_DISK,
     "BGSAVE": _TO_THE_DISK,
     "CLIENT|KILL": "ends the connections of the machine itself: dialogues",

@@ -101,6 +101,8 @@ LIBRARY = (
 WRITING, READING = b"return redis.call('SET','str','sha')", b"return redis.call('GET','str')"
 
 BY_HAND: Final[dict[str, list[str]]] = {
+    "BACKUP|ABORT": [""],
+    "BACKUP|SEAL": [""],
     "BGSAVE": ["", "SCHEDULE"],
     "CLIENT|CACHING": ["YES"],
     "CLIENT|KILL": ["ID <reader>", "ID <actor>", "TYPE normal SKIPME yes"],
@@ -148,6 +150,8 @@ OPENINGS: Final[dict[str, tuple[Request, ...]]] = {
 # Rows that are taken in this state only.
 TAKEN_IN: Final = {
     "CLIENT|CACHING": "tracking by OPTIN",
+    "BACKUP|ABORT": "a backup gathers writes",
+    "BACKUP|SEAL": "a backup gathers writes",
     "LATENCY|GRAPH": "an event was slow",
 }
 

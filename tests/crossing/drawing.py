@@ -22,8 +22,8 @@ DRAWN_SHARE = 0.4
 """Share of the acts that are drawn from the grammar of the command table, bent now and then."""
 MODES = ("", "", "", PLAIN, MULTI, MULTI, SCRIPT, BEHIND)
 ABOUT_DISK = (
-    "BGREWRITEAOF", "BGSAVE", "CLIENT|", "CONFIG|SET append", "CONFIG|SET save", "DEBUG", "FLUSH", "SAVE", "SHUTDOWN",
-    "WAIT", "XREAD", "connection", "signal",
+    "BACKUP", "BGREWRITEAOF", "BGSAVE", "CLIENT|", "CONFIG|SET append", "CONFIG|SET save", "DEBUG", "FLUSH", "SAVE",
+    "SHUTDOWN", "WAIT", "XREAD", "connection", "signal",
 )  # fmt: skip
 """What acts begin with that are drawn as often as all others together."""
 

@@ -15,6 +15,7 @@ from unittest import mock
 
 from crossing.fixture import Company
 from crossing.scene import Peer, Scene, no_fault
+from headrace.persistence.backup import BackupState
 from headrace.server.storage import snapshots
 from headrace.server.storage.paths import dump_path
 from support.crash_world import FOLDER
@@ -498,6 +499,16 @@ def rewrite_complete(stage: Stage) -> Steps:
     stage.ask("BGREWRITEAOF")
     _complete(stage)
     stage.scene.clock.advance(5)  # due in the turn of the act
+    yield
+
+
+@state("a backup gathers writes")
+def backup_incrementing(stage: Stage) -> Steps:
+    """BACKUP START has pinned its base."""
+    stage.serve()
+    stage.ask("BACKUP START")
+    stage.scene.pass_time(50)
+    assert stage.server.backups.backup.state is BackupState.INCREMENTING, "the base is not pinned"
     yield
 
 

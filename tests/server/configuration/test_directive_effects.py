@@ -99,6 +99,16 @@ def files_of_a_log(*lines: str) -> Observe:
     return observe
 
 
+def sealed_backup(folder: Path, name: str, value: Any) -> set[str]:
+    """The names of the files two seconds after a backup was sealed."""
+    with logging_server(folder, **{name: value}) as server:
+        server.call("SET k v", "BACKUP START")
+        server.run_slices()
+        server.call("BACKUP SEAL")
+        server.server.backups.cron(server.clock() + 2_000)
+    return names(folder)
+
+
 def text_of_the_log(folder: Path, name: str, value: Any) -> bytes:
     with logging_server(folder, **{name: value}) as server:
         server.call("SET k v")
@@ -421,6 +431,8 @@ EFFECTS: dict[str, Effect] = {
     "stop-writes-on-bgsave-error": Effect(True, False, failing_snapshot),
     "appendfilename": Effect(b"one.aof", b"other.aof", files_of_a_log()),
     "appenddirname": Effect(b"one", b"other", files_of_a_log()),
+    "backupdirname": Effect(b"one", b"other", files_of_a_log("BACKUP START")),
+    "backup-sealed-ttl": Effect(0, 1, sealed_backup),
     "no-appendfsync-on-rewrite": Effect(True, False, fsyncs_during_a_rewrite),
     "auto-aof-rewrite-percentage": Effect(0, 1, growth),
     "auto-aof-rewrite-min-size": Effect(1 << 20, 1, growth),
