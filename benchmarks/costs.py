@@ -62,7 +62,7 @@ HEAVY: Final = {
     "no-touch": "every request goes through all checks",
 }
 # Rows that write files, which the table of files measures.
-LEFT_OUT: Final = ("save", "bgsave", "bgrewriteaof")
+LEFT_OUT: Final = ("save", "bgsave", "bgrewriteaof", "backup-start")
 # Conditions of sockets, of which there are none.
 WITHOUT_EFFECT: Final = ("unix-socket",)
 

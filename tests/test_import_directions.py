@@ -96,6 +96,7 @@ ORDER = {
         "pair",
         "keys",
         "members",
+        "arrays",
         "pieces",
         "connection",
         "address",
