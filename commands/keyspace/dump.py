@@ -127,7 +127,7 @@ RESTORE_HISTORY: Final = (
     arguments=RESTORE_ARGUMENTS,
     history=RESTORE_HISTORY,
     traits=Trait.KEEPS_USE_TIMES,
-    differs="Arrays and values of modules are `Bad data format`. Payloads are checked in full, whatever "
+    differs="Values of modules are `Bad data format`. Payloads are checked in full, whatever "
     "the value of `sanitize-dump-payload`.",
 )
 def restore(context: Context, argv: list[bytes]) -> Reply:
