@@ -16,6 +16,8 @@ _SET, _FORK, _JUMP, _CONDITION, _END = range(5)
 COUNT_MAX: Final = 255
 # Instructions of a program at most: nested counts multiply.
 PROGRAM_SIZE_MAX: Final = 20_000
+# Bytes of a pattern at most, as in Redis.
+PATTERN_SIZE_MAX: Final = 2048
 
 _DIGITS: Final = frozenset(b"0123456789")
 _LOWER: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz")
@@ -59,6 +61,14 @@ def _invalid(reason: bytes) -> GenericError:
 def _folded(members: frozenset[int]) -> frozenset[int]:
     both = bytes(sorted(members))
     return frozenset(both.lower() + both.upper())
+
+
+def check_length(pattern: bytes) -> None:
+    """Raises GenericError if a pattern is longer than those that Redis takes: groups within groups are parsed by calls
+    within calls.
+    """
+    if len(pattern) > PATTERN_SIZE_MAX:
+        raise GenericError(b"regular expression is too long, maximum is %d bytes" % PATTERN_SIZE_MAX)
 
 
 class _Parser:
@@ -302,7 +312,7 @@ class Pattern:
     __slots__ = ("_program",)
 
     def __init__(self, pattern: bytes, *, ignore_case: bool) -> None:
-        """Raises GenericError."""
+        """Take a pattern that is not too long. Raises GenericError."""
         if not pattern:
             raise GenericError(b"regular expression is empty")
         self._program = _Parser(pattern, ignore_case).parse()

@@ -6,12 +6,15 @@ from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.companions.array_value import ArrayValue
-from ...store.errors import syntax_error
+from ...store.errors import GenericError, syntax_error
 from ...store.glob import matches
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
 from .arguments import KEY, READ_KEYS, index_of, index_reply, limit_of
-from .patterns import Pattern
+from .patterns import Pattern, check_length
+
+# Predicates of a request, as in Redis.
+PREDICATES_MAX: Final = 250
 
 
 class _Search:
@@ -41,6 +44,10 @@ class _Search:
                 if word == b"LIMIT":
                     self.limit = limit_of(argv[at])
                 else:
+                    if len(self._predicates) == PREDICATES_MAX:
+                        raise GenericError(b"too many predicates, maximum is %d" % PREDICATES_MAX)
+                    if word == b"RE":
+                        check_length(argv[at])
                     self._predicates.append((word, argv[at]))
                 at += 1
             elif word in (b"AND", b"OR"):

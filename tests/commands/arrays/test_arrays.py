@@ -100,3 +100,16 @@ def test_numbers_are_printed_as_redis_prints_them(elements: str, operation: str,
     caller = Rig().connect()
     caller.call(f"ARSET a 0 {elements}")
     assert caller.call(f"AROP a 0 9 {operation}") == reply
+
+
+def test_patterns_and_predicates_are_limited_as_in_redis() -> None:
+    caller = Rig().connect()
+    caller.call("ARSET a 0 x")
+    begin = "ARGREP a - + "
+    assert caller.call(begin + "RE " + "(" * 2048) == b"-ERR invalid regular expression: Missing ')'\r\n"
+    too_long = b"-ERR regular expression is too long, maximum is 2048 bytes\r\n"
+    assert caller.call(begin + "RE " + "(" * 2049 + " BAD") == too_long
+    assert caller.call(begin + "EXACT x " * 250) == b"*1\r\n:0\r\n"
+    too_many = b"-ERR too many predicates, maximum is 250\r\n"
+    assert caller.call(begin + "EXACT x " * 250 + "RE " + "(" * 2049) == too_many
+    assert caller.call(begin + "EXACT x " * 250 + "EXACT") == b"-ERR syntax error\r\n"
