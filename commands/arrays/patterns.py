@@ -64,55 +64,94 @@ def _folded(members: frozenset[int]) -> frozenset[int]:
 
 
 def check_length(pattern: bytes) -> None:
-    """Raises GenericError if a pattern is longer than those that Redis takes: groups within groups are parsed by calls
-    within calls.
-    """
+    """Raises GenericError if a pattern is longer than those that Redis takes."""
     if len(pattern) > PATTERN_SIZE_MAX:
         raise GenericError(b"regular expression is too long, maximum is %d bytes" % PATTERN_SIZE_MAX)
+
+
+class _Group:
+    """A part in parentheses, or the whole pattern, as far as it was read."""
+
+    __slots__ = ("_alternatives", "ignores_case", "sequence")
+
+    def __init__(self, ignores_case: bool) -> None:
+        # What was in force before the group.
+        self.ignores_case = ignores_case
+        # The alternatives before the present one; None if there is none.
+        self._alternatives: list[Instruction] | None = None
+        # The present alternative.
+        self.sequence: list[Instruction] = []
+
+    def program(self) -> list[Instruction]:
+        """All alternatives."""
+        first, second = self._alternatives, self.sequence
+        if first is None:
+            return second
+        fork = _instruction(_FORK, to=1, other=len(first) + 2)
+        return [fork, *first, _instruction(_JUMP, to=len(second) + 1), *second]
+
+    def begin_alternative(self) -> list[Instruction]:
+        """End the present alternative. Returns all so far."""
+        self._alternatives = program = self.program()
+        self.sequence = []
+        return program
 
 
 class _Parser:
     """Compiles a pattern from left to right. Parts are lists of instructions with relative jumps."""
 
-    __slots__ = ("_at", "_depth", "_ignore_case", "_is_quoted", "_pattern")
+    __slots__ = ("_at", "_groups", "_ignore_case", "_is_quoted", "_pattern")
 
     def __init__(self, pattern: bytes, ignore_case: bool) -> None:
         self._pattern = pattern
         self._at = 0
-        self._depth = 0
         self._ignore_case = ignore_case
+        # The whole pattern, and the groups that are open.
+        self._groups = [_Group(ignore_case)]
         # Whether \Q has turned all characters into plain ones.
         self._is_quoted = False
 
     def parse(self) -> list[Instruction]:
         """The whole pattern. Raises GenericError."""
-        program = self._choice()
-        if self._at < len(self._pattern):
+        groups = self._groups
+        while self._at < len(self._pattern):
+            byte = self._peek()
+            if self._is_quoted or byte not in (b"(", b"|", b")") or (byte == b")" and len(groups) == 1):
+                self._add(self._atom())
+                continue
+            self._at += 1
+            if byte == b"|":
+                self._check(groups[-1].begin_alternative())
+            elif byte == b"(":
+                self._begin_group()
+            else:
+                group = groups.pop()
+                self._ignore_case = group.ignores_case
+                self._add(group.program())
+        if len(groups) > 1:
             raise _invalid(b"Missing ')'")
+        program = groups[0].program()
+        self._check(program)
         return [*program, _instruction(_END)]
+
+    def _begin_group(self) -> None:
+        outer = self._ignore_case
+        if self._peek() == b"?":
+            self._at += 1
+            if not self._flags():
+                # `(?i)` is in force until the end of the group around it.
+                self._add([])
+                return
+        self._groups.append(_Group(outer))
+
+    def _add(self, part: list[Instruction]) -> None:
+        """Add a part, with the counts after it, to the present group."""
+        sequence = self._groups[-1].sequence
+        sequence += self._counted(part)
+        self._check(sequence)
 
     def _peek(self) -> bytes:
         return self._pattern[self._at : self._at + 1]
-
-    def _choice(self) -> list[Instruction]:
-        program = self._sequence()
-        while self._peek() == b"|" and not self._is_quoted:
-            self._at += 1
-            other = self._sequence()
-            fork = _instruction(_FORK, to=1, other=len(program) + 2)
-            program = [fork, *program, _instruction(_JUMP, to=len(other) + 1), *other]
-            self._check(program)
-        return program
-
-    def _sequence(self) -> list[Instruction]:
-        program: list[Instruction] = []
-        while self._at < len(self._pattern):
-            byte = self._peek()
-            if not self._is_quoted and (byte == b"|" or (byte == b")" and self._depth)):
-                break
-            program += self._counted(self._atom())
-            self._check(program)
-        return program
 
     def _check(self, program: list[Instruction]) -> None:
         if len(program) > PROGRAM_SIZE_MAX:
@@ -191,8 +230,6 @@ class _Parser:
             # A count without a part before it counts an empty one.
             return []
         self._at += 1
-        if byte == b"(":
-            return self._group()
         if byte == b"[":
             return [(_SET, self._brackets(), 1, 0, b"")]
         if byte == b".":
@@ -202,22 +239,6 @@ class _Parser:
         if byte == b"\\":
             return self._escape()
         return self._set(frozenset(byte))
-
-    def _group(self) -> list[Instruction]:
-        outer = self._ignore_case
-        if self._peek() == b"?":
-            self._at += 1
-            if not self._flags():
-                # `(?i)` is in force until the end of the group around it.
-                return []
-        self._depth += 1
-        program = self._choice()
-        self._depth -= 1
-        if self._peek() != b")":
-            raise _invalid(b"Missing ')'")
-        self._at += 1
-        self._ignore_case = outer
-        return program
 
     def _flags(self) -> bool:
         """Read flags up to a colon or a bracket. Returns whether a group follows."""
