@@ -35,6 +35,10 @@ from support.lines import split
         ("ACL DRYRUN joe AUTH u p", "ACL DRYRUN joe AUTH (redacted) (redacted)"),
         ("ACL DRYRUN joe ACL SETUSER u >p", "ACL DRYRUN joe ACL SETUSER (redacted) (redacted)"),
         ("COMMAND GETKEYS AUTH u p", "COMMAND GETKEYS AUTH (redacted) (redacted)"),
+        ("MIGRATE h 1 k 0 9 COPY AUTH p KEYS", "MIGRATE h 1 k 0 9 COPY AUTH (redacted) KEYS"),
+        ("MIGRATE h 1 k 0 9 auth2 u p", "MIGRATE h 1 k 0 9 auth2 (redacted) (redacted)"),
+        ("MIGRATE h 1 k 0 9 AUTH p BAD", "MIGRATE h 1 k 0 9 AUTH (redacted) BAD"),
+        ('MIGRATE h 1 "" 0 9 KEYS AUTH k', 'MIGRATE h 1 "" 0 9 KEYS AUTH k'),
     ],
 )
 def test_what_is_blotted_out(line: str, shown: str) -> None:
@@ -72,6 +76,9 @@ CARRYING = [
     "COMMAND GETKEYS AUTH u {0}",
     *(f"CONFIG SET {name.decode()} {{0}}" for name in sorted(SECRET_DIRECTIVES)),
     "CONFIG SET timeout x requirepass {0}",
+    "MIGRATE 127.0.0.1 1 none 0 9 AUTH {0}",
+    "MIGRATE 127.0.0.1 1 none 0 9 COPY AUTH2 u {0} KEYS a b",
+    "MIGRATE 127.0.0.1 1 none 0 9 AUTH {0} NOSUCH",
     "CONFIG SET timeout 1 requirepass {0} x",
 ]
 
