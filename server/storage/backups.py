@@ -131,9 +131,9 @@ class Backups:
         except LogFailure as failure:
             keeper.die(failure)
             raise GenericError(NOT_SWITCHED) from failure
-        except (LogError, OSError) as error:
-            self._fail(f"failed to close INCR AOF: {explain(error)}")
-            raise GenericError(NOT_SWITCHED) from error
+        except (LogError, OSError) as cause:
+            self._fail(f"failed to close INCR AOF: {explain(cause)}")
+            raise GenericError(NOT_SWITCHED) from cause
         keeper.append_place()
         try:
             for part in parts[1:]:
