@@ -527,7 +527,10 @@ class Play:
             raise Violation(f"left: the server is left with {', '.join(found)}")
         if server.config.maxmemory or not scene.network.is_listening:
             return
-        if bool(server.config.appendonly) != (server.log is not None and not server.log.is_starting):
+        has_log = server.log is not None and not server.log.is_starting
+        # A backup keeps a log where there is none.
+        is_for_backup = has_log and server.backups.backup.is_running
+        if has_log != bool(server.config.appendonly) and not is_for_backup:
             raise Violation(f"left: appendonly is {server.config.appendonly}, and the log is {server.log}")
         try:
             prober = scene.connect("prober")
