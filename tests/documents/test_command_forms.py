@@ -19,7 +19,7 @@ assert registry.FAMILIES
 
 ROWS = [row.name for row in all_rows() if row.handler is not None]
 # Commands that would end the test or write files.
-NOT_SENT = {"BGREWRITEAOF", "BGSAVE", "SAVE", "SHUTDOWN"}
+NOT_SENT = {"BACKUP|CLEANUP", "BACKUP|START", "BGREWRITEAOF", "BGSAVE", "SAVE", "SHUTDOWN"}
 # Prints the requests of all forms, by row; with the form's number 0 in the place of each number.
 PROGRAM = """
 import json
