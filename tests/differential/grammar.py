@@ -39,6 +39,7 @@ WEIGHTS = {
     "geo": 3,
     "string": 4,
     "bitmap": 3,
+    "array": 2,
     "generic": 2,
     "transactions": 4,
     "scripting": 2,

@@ -326,7 +326,7 @@ def test_renamed_commands_answer_to_their_new_names_only(start_server: StartServ
         "--appendonly",
         "yes",
     ]
-    server = start_server("headrace", *options, "--rename-command", "MIGRATE", "run")
+    server = start_server("headrace", *options, "--rename-command", "VADD", "run")
     with server.connect() as wire:
         for entry_id in ("1-0", "*"):
             assert wire.call("XADD", "s", entry_id, "f", "v").startswith(b"-ERR unknown command 'XADD'")

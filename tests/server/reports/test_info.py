@@ -63,6 +63,7 @@ class FakeServer:
     following: Any = field(default_factory=lambda: SimpleNamespace(address=None))
     failover: Any = field(default_factory=lambda: SimpleNamespace(state=State.NONE))
     stopping: Any = field(default_factory=lambda: SimpleNamespace(remaining_ms=None))
+    backups: Any = field(default_factory=lambda: SimpleNamespace(backup=SimpleNamespace(is_running=False)))
     snapshots: Any = field(
         default_factory=lambda: SimpleNamespace(
             rewrite=JobResults(),
