@@ -166,9 +166,9 @@ class LogSwitch:
         state = self._keeper.state
         if state is LogState.LOADING:
             raise ChangeRefused("the dataset is being loaded: wait until it is loaded")
-        if state is not LogState.OFF and not self._config.appendonly:
+        if state is not LogState.OFF and self._snapshots.holds_rewrites():
             raise ChangeRefused("a backup is in progress: SEAL or ABORT it first")
-        if state is not LogState.OFF:
+        if state is not LogState.OFF and self._config.appendonly:
             raise ChangeRefused("the append-only file cannot be moved: turn it off first (appendonly no)")
 
     def _lock_of(self, path: str) -> FolderLock:
