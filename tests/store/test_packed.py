@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.store import body_plain
@@ -185,6 +185,7 @@ def test_rows_give_back_each_entry_and_are_small(form: ModuleType, make: Maker, 
     assert rows.memory_size < size * 700 + 3_000
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.lists(st.binary(max_size=12) | st.sampled_from([b"", b"name", b"1" * 70, b"12"]), max_size=6), min_size=1
