@@ -121,7 +121,7 @@ NOTES: Final = {
 
 CLIENTS_NOTE: Final = (
     "`make test-clients` installs each, and tests it with a server. [clients.md](clients.md) has the libraries, and",
-    "the projects that fail for want of a command.",
+    "the projects that were tried.",
 )
 
 # By test module in tests/clients: the tested client, and what it is tested with.
