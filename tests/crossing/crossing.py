@@ -353,11 +353,11 @@ class Play:
             acts, replies = sent.step.acts, self._replies_to(sent)
             start = sent.peer.reply_after(sent.fences[1])
             if replies is not None and len(replies) == len(acts):
-                yield from (act for act, reply in zip(acts, replies, strict=True) if reply.kind not in b"-!")
+                yield from (act for act, reply in zip(acts, replies, strict=True) if _has_run(reply))
             elif len(acts) == 1 and start >= 0:
                 following = sent.peer.replies[start:][:1]
                 # Without a reply it may have blocked or silenced the client. CONFIG SET does neither: the server ended.
-                if following[0].kind not in b"-!" if following else acts[0].row_name != "CONFIG|SET":
+                if _has_run(following[0]) if following else acts[0].row_name != "CONFIG|SET":
                     yield acts[0]
 
     def _is_refused(self, sent: Sent) -> bool:
@@ -677,6 +677,11 @@ def without_settings(digest: Digest) -> Digest:
         place: (value[0][:3], value[1]) if isinstance(value[0], tuple) else value  # type: ignore
         for place, value in digest.items()
     }
+
+
+def _has_run(reply: Node) -> bool:
+    """Whether a command was carried out: it is no error, and it was not queued by a MULTI among the acts."""
+    return reply.kind not in b"-!" and reply.value != b"QUEUED"
 
 
 def _waits_long(client: Client) -> bool:
