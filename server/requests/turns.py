@@ -126,7 +126,11 @@ class Turns:
         self.send_outgoing()
 
     def retain(self) -> None:
-        """Remove what the policies of the used streams do not keep, and log that."""
+        """Remove what the policies of the used streams do not keep, and log that. Nothing goes once the server has
+        written its data for the last time: a snapshot of SHUTDOWN would still have it.
+        """
+        if self.dispatcher.runner.is_over:
+            return
         assert not self.dispatcher.context.effects, "a unit is logged before that of a policy begins"
         removed = self.retention.act(self._clock())
         self.dispatcher.units.log_own()

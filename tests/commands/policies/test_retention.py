@@ -331,6 +331,17 @@ def test_much_to_remove_is_removed_in_parts(rig: Rig, caller: Caller, monkeypatc
 # -- when --------------------------------------------------------------------------------------------
 
 
+def test_nothing_goes_after_the_last_snapshot(rig: Rig, caller: Caller) -> None:
+    """SHUTDOWN in one read with what makes entries go: the data on disk are those that were served last."""
+    caller.call("XACK s g 1-0", "XCFGSET s RETAIN-ACKED no")
+    rig.dispatcher.runner.is_over = True
+    rig.server.turns.retain()
+    assert ids(rig) == [1, 2, 3, 4, 5, 6]
+    rig.dispatcher.runner.is_over = False
+    rig.server.turns.retain()
+    assert ids(rig) == [2, 3, 4, 5, 6]
+
+
 def test_a_turn_applies_policies_before_its_replies_are_sent_and_then_rests(rig: Rig, caller: Caller) -> None:
     """Goal: a client that gets the reply to its XACK finds the entry gone. On a busy server, it is gone a moment later,
     so that many entries go at once.
