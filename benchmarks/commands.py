@@ -130,7 +130,7 @@ def begin_reading(wire: Wire, text: str) -> None:
     (requests,) = requests_of(text, range(1))
     for words in requests:
         wire.call(*words)
-    read_in_background(wire)
+    read_in_background(wire.socket)
 
 
 def row_name(name: str) -> str:

@@ -246,7 +246,7 @@ def _begin_reading(wire: Wire, requests: tuple[Words, ...]) -> None:
     """Send the requests, and take what comes until the server closes the connection or `wire` is closed."""
     for words in requests:
         wire.send(*words)
-    read_in_background(wire)
+    read_in_background(wire.socket)
 
 
 def row_name(condition: Condition, command: Command) -> str:

@@ -52,10 +52,10 @@ def resident_size(server: Server) -> int:
     return int(line.split()[1]) * 1024
 
 
-def read_in_background(wire: Wire) -> None:
-    """Take what arrives, in a thread, until the server closes the connection or `wire` is closed."""
-    wire.socket.settimeout(None)
-    Thread(target=_read_all, args=(wire.socket,), daemon=True).start()
+def read_in_background(connection: socket.socket) -> None:
+    """Take what arrives, in a thread, until either side closes the connection."""
+    connection.settimeout(None)
+    Thread(target=_read_all, args=(connection,), daemon=True).start()
 
 
 def _read_all(connection: socket.socket) -> None:

@@ -1,14 +1,15 @@
 """Rows about replicas: what they cost the primary, how fast they get a snapshot, and how late they are.
 
 Primary and replicas are servers of the same program, so each row compares Headrace with its own replicas to Redis with
-its own.
+its own. Replicas that run on the machine of their primary also take its caches and processors, so that the primary is
+dearer by more than it does for them. Readers that take the stream and do nothing show that part alone.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -17,12 +18,13 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Final
 
-from benchmarks.load import Batch, benchmark, prepared, resident_size
+from benchmarks.load import Batch, benchmark, prepared, read_in_background, resident_size
 from benchmarks.peers import PeerServer
 from benchmarks.row import Row, Sample
 from benchmarks.stalls import Pings
 from benchmarks.streams import FIELDS, RANDOM_BELOW, ask, deliver, fill, new_group
 
+from support.replica import StreamReader
 from support.servers import Server
 from support.wire import Wire, encode
 
@@ -111,8 +113,24 @@ def xadd(server: PeerServer, number: int) -> Sample:
         for replica in followers:
             follow(replica, server)
         catch_up(followers, server)
-        add = ("XADD", KEY, "MAXLEN", "~", "100000", "*", *FIELDS)
-        return benchmark(server, server.scaled(REQUESTS), *add, pipeline=PIPELINE, random_below=RANDOM_BELOW)
+        return add_entries(server)
+
+
+def read_xadd(server: PeerServer, number: int) -> Sample:
+    """The same with so many readers, which take the stream as replicas on machines of their own would."""
+    with server.connect() as wire:
+        wire.call("DEL", KEY)
+        ask(wire, "CONFIG", "SET", "repl-diskless-sync-delay", 0)
+    with ExitStack() as stack:
+        for _ in range(number):
+            read_in_background(stack.enter_context(StreamReader(server.port)).socket)
+        return add_entries(server)
+
+
+def add_entries(server: PeerServer) -> Sample:
+    """Requests in pipelines from fifty clients."""
+    add = ("XADD", KEY, "MAXLEN", "~", "100000", "*", *FIELDS)
+    return benchmark(server, server.scaled(REQUESTS), *add, pipeline=PIPELINE, random_below=RANDOM_BELOW)
 
 
 def fill_pending(server: PeerServer) -> None:
@@ -190,14 +208,23 @@ def row_name(number: int) -> str:
 
 def _xadd_row(number: int) -> Row:
     followers = {0: "no replica", 1: "one replica"}.get(number, f"{number} replicas")
-    title = f"XADD, pipeline {PIPELINE}, {followers}"
-    return Row(row_name(number), title, "requests/s", partial(xadd, number=number), runs=3)
+    return _row(row_name(number), followers, partial(xadd, number=number))
+
+
+def _read_row(number: int) -> Row:
+    readers = "one reader" if number == 1 else f"{number} readers"
+    return _row(f"replicas-read-{number}", f"{readers} of the stream", partial(read_xadd, number=number))
+
+
+def _row(name: str, with_whom: str, run: Callable[[PeerServer], Sample]) -> Row:
+    return Row(name, f"XADD, pipeline {PIPELINE}, {with_whom}", "requests/s", run, runs=5)
 
 
 ROWS = tuple(
     replace(row, is_usual=False, table=TABLE)
     for row in (
         *map(_xadd_row, COUNTS),
+        *map(_read_row, COUNTS[1:]),
         Row(
             "replicas-full-sync",
             "full synchronization of 1 M entries, 100 k pending",
