@@ -101,8 +101,8 @@ class ListValue(Companion):
     def append_elements(self, elements: list[bytes]) -> None:
         """Add elements that were loaded without a node. The list becomes a quicklist: see `settle_encoding`."""
         self._is_packed = False
-        quicklist.push_right(self._nodes, self._fill, elements)
-        self._note_new(elements)
+        self._text_size += quicklist.push(self._nodes, self._fill, elements, False)
+        self._count += len(elements)
 
     # -- changes ---------------------------------------------------------------------------------
 
@@ -116,27 +116,26 @@ class ListValue(Companion):
 
     def push_left(self, elements: list[bytes]) -> None:
         """Add elements before the first one, one after the other."""
-        self.make_room(elements)
-        nodes, fill = self._nodes, self._fill
-        if self._is_packed:
-            if not nodes:
-                nodes.append(Node([]))
-            for element in elements:
-                nodes[0].insert(0, element)
-        else:
-            quicklist.push_left(nodes, fill, elements)
-        self._note_new(elements)
+        self._push(elements, True)
 
     def push_right(self, elements: list[bytes]) -> None:
         """Add elements after the last one."""
+        self._push(elements, False)
+
+    def _push(self, elements: list[bytes], at_left: bool) -> None:
+        nodes = self._nodes
         self.make_room(elements)
-        nodes, fill = self._nodes, self._fill
-        if self._is_packed:
-            if not nodes:
-                nodes.append(Node([]))
-            nodes[0].extend(elements)
+        if not self._is_packed:
+            self._text_size += quicklist.push(nodes, self._fill, elements, at_left)
+            self._count += len(elements)
+            return
+        if not nodes:
+            nodes.append(Node([]))
+        if at_left:
+            for element in elements:
+                nodes[0].insert(0, element)
         else:
-            quicklist.push_right(nodes, fill, elements)
+            nodes[0].extend(elements)
         self._note_new(elements)
 
     def pop(self, count: int, at_left: bool) -> list[bytes]:
@@ -155,12 +154,12 @@ class ListValue(Companion):
         node = nodes[at]
         size = len(node.elements)
         if size == 1:
-            element = node.elements.at(0)
+            element, taken = node.elements.at(0), node.elements.packed_size
             del nodes[at]
         else:
-            element = node.pop(0 if at_left else size - 1)
+            element, taken = node.pop(0 if at_left else size - 1)
         self._count -= 1
-        self._text_size -= packed_size([element])
+        self._text_size -= taken
         return element
 
     def remove_range(self, start: int, count: int) -> list[bytes]:

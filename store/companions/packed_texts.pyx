@@ -187,13 +187,14 @@ cdef class PackedTexts:
         """See `packed_texts_plain`."""
         cdef Py_ssize_t index
         cdef bytes text
+        cdef u64 before = self.block.size + self.block.long_size
         for index in range(max(start, 0), len(texts)):
             text = texts[index]
             if self.block.count >= count_max or size + PyBytes_GET_SIZE(text) + OVERHEAD > size_max:
-                return index, size
+                return index, size, self.block.size + self.block.long_size - before
             insert_item(&self.block, self.block.data + (0 if at_left else self.block.size), text)
             size += listpack_size(text)
-        return len(texts), size
+        return len(texts), size, self.block.size + self.block.long_size - before
 
     def put(self, Py_ssize_t index, bytes text not None):
         """See `packed_texts_plain`."""
@@ -204,6 +205,17 @@ cdef class PackedTexts:
         """See `packed_texts_plain`."""
         self.demand(start, stop)
         remove_items(&self.block, item_at(&self.block, <u32>start), <u32>(stop - start))
+
+    def take(self, Py_ssize_t index):
+        """See `packed_texts_plain`."""
+        cdef u8 *item
+        cdef bytes text
+        cdef u64 before = self.block.size + self.block.long_size
+        self.demand(index, index + 1)
+        item = item_at(&self.block, <u32>index)
+        text = text_of(item)
+        remove_items(&self.block, item, 1)
+        return text, listpack_size(text), before - self.block.size - self.block.long_size
 
     def copy(self):
         """See `packed_texts_plain`."""

@@ -105,18 +105,19 @@ class PackedTexts:
 
     def extend_within(
         self, texts: list[bytes], start: int, at_left: bool, size: int, size_max: int, count_max: int
-    ) -> tuple[int, int]:
+    ) -> tuple[int, int, int]:
         """Add texts from index `start` of the list on, at an end, while they fit: before each, the size in a listpack
         and its length, with `OVERHEAD`, may reach `size_max`, and the number of texts `count_max`.
 
-        `size` is the size in a listpack. Returns the index after the last one that was added, and the new size.
+        `size` is the size in a listpack. Returns the index after the last one that was added, the new size, and the
+        bytes that were added here.
         """
-        index = start
+        index, before = start, self._size
         while index < len(texts) and len(self) < count_max and size + len(texts[index]) + OVERHEAD <= size_max:
             self.insert(0 if at_left else len(self), texts[index])
             size += entry_size(texts[index])
             index += 1
-        return index, size
+        return index, size, self._size - before
 
     def put(self, index: int, text: bytes) -> None:
         """Replace the text at an index. Raises IndexError."""
@@ -128,6 +129,13 @@ class PackedTexts:
         """Remove the texts from one index on, before another one. Raises IndexError."""
         self._size -= sum(map(text_size, self.between(start, stop)))
         del self._texts[start:stop]
+
+    def take(self, index: int) -> tuple[bytes, int, int]:
+        """Remove the text at an index. Returns it, and its bytes in a listpack and here. Raises IndexError."""
+        self._demand(index, index + 1)
+        text = self._texts.pop(index)
+        self._size -= text_size(text)
+        return text, entry_size(text), text_size(text)
 
     def copy(self) -> PackedTexts:
         """Other texts that are alike."""

@@ -82,15 +82,15 @@ class Node:
         self.elements.extend(elements)
         self.size += entries_size(elements)
 
-    def extend_within(self, fill: int, elements: list[bytes], start: int, at_left: bool) -> int:
+    def extend_within(self, fill: int, elements: list[bytes], start: int, at_left: bool) -> tuple[int, int]:
         """Add elements from index `start` of the list on, at an end, as far as `allows` holds. Returns the index after
-        the last one that was added."""
+        the last one that was added, and the bytes that they take."""
         if self.is_plain:
-            return start
+            return start, 0
         room = size_max(fill) if fill < 0 else SAFE_SIZE
         count_max = maxsize if fill < 0 else max(fill, 1)
-        stop, self.size = self.elements.extend_within(elements, start, at_left, self.size, room, count_max)
-        return stop
+        stop, self.size, added = self.elements.extend_within(elements, start, at_left, self.size, room, count_max)
+        return stop, added
 
     def remove(self, start: int, stop: int) -> list[bytes]:
         """Remove the elements from one index on, before another one, and return them."""
@@ -99,12 +99,11 @@ class Node:
         self.size -= entries_size(removed)
         return removed
 
-    def pop(self, index: int) -> bytes:
-        """Remove the element at this index, and return it."""
-        element = self.elements.at(index)
-        self.elements.remove(index, index + 1)
-        self.size -= entry_size(element)
-        return element
+    def pop(self, index: int) -> tuple[bytes, int]:
+        """Remove the element at this index. Returns it, and the bytes that it took."""
+        element, size, taken = self.elements.take(index)
+        self.size -= size
+        return element, taken
 
     def replace(self, index: int, element: bytes) -> None:
         """Replace the element at this index."""
@@ -148,26 +147,21 @@ def new_node(fill: int, element: bytes) -> Node:
     return Node([element], is_large(fill, element))
 
 
-def push_left(nodes: list[Node], fill: int, elements: list[bytes]) -> None:
-    """Add elements before the first one, one after the other."""
-    index = 0
+def push(nodes: list[Node], fill: int, elements: list[bytes], at_left: bool) -> int:
+    """Add elements at an end, one after the other. Returns the bytes that they take."""
+    index = size = 0
     while index < len(elements):
-        after = nodes[0].extend_within(fill, elements, index, True) if nodes else index
+        after = index
+        if nodes:
+            after, added = nodes[0 if at_left else -1].extend_within(fill, elements, index, at_left)
+            size += added
         if after == index:
-            nodes.insert(0, new_node(fill, elements[index]))
+            node = new_node(fill, elements[index])
+            nodes.insert(0 if at_left else len(nodes), node)
+            size += node.elements.packed_size
             after += 1
         index = after
-
-
-def push_right(nodes: list[Node], fill: int, elements: list[bytes]) -> None:
-    """Add elements after the last one."""
-    index = 0
-    while index < len(elements):
-        after = nodes[-1].extend_within(fill, elements, index, False) if nodes else index
-        if after == index:
-            nodes.append(new_node(fill, elements[index]))
-            after += 1
-        index = after
+    return size
 
 
 def insert(nodes: list[Node], fill: int, at: int, index: int, element: bytes, after: bool) -> None:

@@ -24,6 +24,8 @@ cdef enum:
     LONG_SIZE = 255
     # Bytes of the two lengths of an item.
     LENGTHS_SIZE = 2
+    # Bytes that are compared as a number.
+    HEAD_SIZE = 8
 
 cdef struct Block:
     u8 *data
@@ -38,6 +40,8 @@ cdef struct Needle:
     # A text that is looked for, without the bytes that all items have before it.
     const char *data
     Py_ssize_t size
+    # Its first bytes as a number that compares as they do, if it has so many.
+    u64 head
 
 
 cdef inline u32 payload_size(u8 length) noexcept:
@@ -80,11 +84,25 @@ cdef inline bint ends_with(const u8 *item, const Needle *needle, Py_ssize_t skip
     )
 
 
+cdef inline u64 head_of(const u8 *text) noexcept:
+    """Return the first `HEAD_SIZE` bytes of a text as a number, which compares as they do."""
+    cdef u64 head = 0
+    cdef u32 index
+    for index in range(HEAD_SIZE):
+        head = head << 8 | text[index]
+    return head
+
+
 cdef inline bint is_less(const u8 *item, const Needle *other) noexcept:
     """Whether the text comes before another one."""
     cdef Py_ssize_t size
     cdef const char *data
+    cdef u64 head
     cdef int order
+    if HEAD_SIZE <= item[0] < LONG_SIZE and other.size >= HEAD_SIZE:
+        head = head_of(item + 1)
+        if head != other.head:
+            return head < other.head
     if item[0] == LONG_SIZE:
         data = PyBytes_AS_STRING(<object>object_of(item))
         size = PyBytes_GET_SIZE(<object>object_of(item))
@@ -98,6 +116,7 @@ cdef inline bint is_less(const u8 *item, const Needle *other) noexcept:
 cdef inline void set_needle(Needle *needle, bytes text) noexcept:
     needle.data = PyBytes_AS_STRING(text)
     needle.size = PyBytes_GET_SIZE(text)
+    needle.head = head_of(<const u8 *>needle.data) if needle.size >= HEAD_SIZE else 0
 
 
 cdef u8 *item_at(Block *block, u32 index) noexcept:

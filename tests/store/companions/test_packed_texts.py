@@ -55,10 +55,22 @@ def test_random_changes_are_those_of_a_list(form: Any) -> None:
         start = draw.randrange(size + 1)
         stop = draw.randrange(start, size + 1)
         text = text_of(draw)
-        match draw.randrange(7):
+        match draw.randrange(9):
             case 0 | 1:
                 texts.insert(start, text)
                 model.insert(start, text)
+            case 7 if size:
+                before, index = texts.packed_size, draw.randrange(size)
+                taken, listpack_size, packed_size = texts.take(index)
+                assert (taken, listpack_size) == (model.pop(index), form.entry_size(taken))
+                assert packed_size == before - texts.packed_size == form.packed_size([taken])
+            case 8:
+                before, at_left, room = texts.packed_size, draw.random() < 0.5, draw.randrange(600)
+                after, listpack_size, added = texts.extend_within([text, text], 0, at_left, 7, room, size + 1)
+                assert after == (7 + len(text) + 8 <= room)
+                assert listpack_size == 7 + after * form.entry_size(text)
+                assert added == texts.packed_size - before == after * form.packed_size([text])
+                model[(0 if at_left else size) : (0 if at_left else size)] = [text] * after
             case 2 if size:
                 index = draw.randrange(size)
                 texts.put(index, text)
