@@ -117,7 +117,7 @@ def xadd(server: PeerServer, number: int) -> Sample:
 
 
 def read_xadd(server: PeerServer, number: int) -> Sample:
-    """The same with so many readers, which take the stream as replicas on machines of their own would."""
+    """XADD while so many readers take the stream, as replicas on machines of their own would."""
     with server.connect() as wire:
         wire.call("DEL", KEY)
         ask(wire, "CONFIG", "SET", "repl-diskless-sync-delay", 0)
