@@ -1,8 +1,8 @@
 """Removed values, freed a little at a time: freeing a million values at once would delay all clients.
 
-Tables are emptied item by item; tables of keys and of pending entries free the memory of a number of them at a time. A
-large stream is first split into its parts, unless a snapshot may still read it. Then it is freed as a whole when the
-snapshot drops it.
+Tables are emptied item by item; arrays and tables of keys and of pending entries free the memory of a number of them at
+a time. A large stream is first split into its parts, unless a snapshot may still read it. Then it is freed as a whole
+when the snapshot drops it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from .pending import PendingTable
 from .stream import Stream
 
 try:
+    from .companions.array_slices import ArraySlices
     from .key_table import KeyTable
 except ImportError:  # there was no C compiler at installation
+    from .companions.array_slices_plain import ArraySlices  # type: ignore[assignment]
     from .key_table_plain import KeyTable  # type: ignore[assignment]
 
-Heap = dict[Any, Any] | list[Any] | PendingTable | KeyTable
+Heap = dict[Any, Any] | list[Any] | PendingTable | KeyTable | ArraySlices
 
 # Items that are freed in one step.
 ITEMS_PER_STEP: Final = 256
@@ -68,7 +70,7 @@ class Garbage:
             count = len(heap)
             if isinstance(heap, list):
                 del heap[-ITEMS_PER_STEP:]
-            elif isinstance(heap, PendingTable):
+            elif isinstance(heap, (PendingTable, ArraySlices)):
                 heap.give_back(ITEMS_PER_STEP)
             elif isinstance(heap, KeyTable):
                 for kept in heap.give_back(ITEMS_PER_STEP):

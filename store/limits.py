@@ -32,5 +32,10 @@ class Limits:
     sorted_set_value_max: int = 64
     # Elements of a node of a list if positive; otherwise a class of bytes, as `list-max-listpack-size` has it.
     list_node_max: int = -2
+    # Places of a slice of a new array, a power of two. Elements up to which a dense slice becomes sparse, and a sparse
+    # one stays so.
+    array_slice_size: int = 4096
+    array_sparse_min: int = 5
+    array_sparse_max: int = 10
     # Bytes of a HyperLogLog with sparse registers.
     hyperloglog_size_max: int = 3000

@@ -133,11 +133,10 @@ def arop(context: Context, argv: list[bytes]) -> Reply:
     if name != b"MATCH" and len(argv) != _PLAIN:
         raise wrong_number_of_arguments(b"arop")
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
-    elements: list[bytes] = []
-    if value is not None:
-        elements = [element for _, element in value.items(min(start, end), max(start, end))]
+    first, last = min(start, end), max(start, end)
     if name == b"USED":
-        return len(elements)
+        return 0 if value is None else value.slices.count_between(first, last)
+    elements: list[bytes] = [] if value is None else value.slices.texts(first, last)
     if name == b"MATCH":
         return elements.count(argv[5])
     if name in (b"SUM", b"MIN", b"MAX"):

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ...protocol.replies import Reply
-from ...store.companions.array_value import INDEX_MAX, SLICE_BITS, ArrayValue
+from ...store.companions.array_value import INDEX_MAX, ArrayValue
 from ...store.errors import GenericError, no_such_key, syntax_error, wrong_number_of_arguments
 from ...store.events import ARDEL, ARMSET, ARSET
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
 from .arguments import DELETE_KEYS, KEY, READ_KEYS, UPDATE_KEYS, array_to_change, index_of, index_reply
-
-# Elements up to which Redis keeps a slice sparse: `array-sparse-kmax`.
-SPARSE_MAX: Final = 10
-# Slices of a directory, in bits. An array with more has a directory of directories.
-DIRECTORY_BITS: Final = 11
 
 
 @command(
@@ -95,8 +88,6 @@ def arget(context: Context, argv: list[bytes]) -> Reply:
     summary="Describes an array.",
     complexity="O(N) in the number of slices.",
     arguments=(KEY, Argument("full", "pure-token", token="FULL", optional=True)),
-    differs="Directories and slices are described as Redis would make them for the present elements; in Redis, an "
-    "array that had more elements keeps larger ones.",
 )
 def arinfo(context: Context, argv: list[bytes]) -> Reply:
     """ARINFO key [FULL]. Returns a map; FULL adds averages over the slices. Raises WrongType, GenericError.
@@ -106,42 +97,28 @@ def arinfo(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
     if value is None:
         raise no_such_key()
-    sizes = value.slice_sizes()
-    last = sizes[-1][0]
-    blocks = len({number >> DIRECTORY_BITS for number, _ in sizes}) if last >> DIRECTORY_BITS else 0
+    slice_count, directory_size, block_count = value.slices.directory()
     found: dict[Reply, Reply] = {
         b"count": len(value),
         b"len": index_reply(value.end),
         # 0 also if no index is left.
         b"next-insert-index": index_reply(value.next_index if value.next_index <= INDEX_MAX else 0),
-        b"slices": len(sizes),
-        b"directory-size": _power_of_two(max(blocks, 4) if blocks else last + 1),
-        b"super-dir-entries": blocks,
-        b"slice-size": 1 << SLICE_BITS,
+        b"slices": slice_count,
+        b"directory-size": directory_size,
+        b"super-dir-entries": block_count,
+        b"slice-size": value.slices.slice_size,
     }
     if len(argv) == 3:
-        sparse = [count for _, count in sizes if count <= SPARSE_MAX]
-        dense = [(number, count) for number, count in sizes if count > SPARSE_MAX]
-        rooms = [_dense_size(value, number) for number, _ in dense]
-        fills = [count / room for (_, count), room in zip(dense, rooms, strict=True)]
+        shapes = value.slices.shapes()
+        dense = [(count, room) for is_dense, count, room in shapes if is_dense]
+        spaces = [room for is_dense, _, room in shapes if not is_dense]
+        room_sum = sum([room for _, room in dense])
         found[b"dense-slices"] = len(dense)
-        found[b"sparse-slices"] = len(sparse)
-        found[b"avg-dense-size"] = sum(rooms) / len(rooms) if rooms else 0.0
-        found[b"avg-dense-fill"] = sum(fills) / len(fills) if fills else 0.0
-        spaces = [4 if count <= 4 else 8 if count <= 8 else SPARSE_MAX for count in sparse]
+        found[b"sparse-slices"] = len(spaces)
+        found[b"avg-dense-size"] = room_sum / len(dense) if dense else 0.0
+        found[b"avg-dense-fill"] = sum([count for count, _ in dense]) / room_sum if dense else 0.0
         found[b"avg-sparse-size"] = sum(spaces) / len(spaces) if spaces else 0.0
     return found
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << (number - 1).bit_length()
-
-
-def _dense_size(value: ArrayValue, number: int) -> int:
-    """Places of a dense slice: a power of two that holds all between its first and last element."""
-    first = number << SLICE_BITS
-    indexes = [index for index, _ in value.items(first, first + (1 << SLICE_BITS) - 1)]
-    return _power_of_two(indexes[-1] - indexes[0] + 1)
 
 
 @command(
@@ -179,7 +156,7 @@ def armget(context: Context, argv: list[bytes]) -> Reply:
     Source: Redis 8.8."""
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
     indexes = [index_of(token) for token in argv[2:]]
-    return [None if value is None else value.at(index) for index in indexes]
+    return [None] * len(indexes) if value is None else value.slices.many(indexes)
 
 
 @command(
@@ -232,9 +209,7 @@ def arset(context: Context, argv: list[bytes]) -> Reply:
     if first + len(elements) - 1 > INDEX_MAX:
         raise GenericError(b"array index overflow")
     value = array_to_change(context, argv[1])
-    added = 0
-    for offset, element in enumerate(elements):
-        added += value.put(first + offset, element)
+    added = value.put_all(first, elements)
     context.db.settle(argv[1], value, ARSET)
     context.log_words(argv, len(elements))
     return added

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from ...protocol.replies import Reply
 from ...store.companions.array_value import ArrayValue
 from ...store.errors import GenericError, syntax_error, wrong_number_of_arguments
 from ...store.events import ARDELRANGE
+from ..core.int64 import INT64_MAX
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
 from .arguments import DELETE_KEYS, KEY, RANGE, READ_KEYS, index_of, index_reply, limit_of
@@ -70,10 +71,7 @@ def argetrange(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
     if last - first >= RANGE_MAX:
         raise GenericError(b"range exceeds maximum of %d items" % RANGE_MAX)
-    found: list[Reply] = [None] * (last - first + 1)
-    if value is not None:
-        for index, element in value.items(first, last):
-            found[index - first] = element
+    found: list[Reply] = [None] * (last - first + 1) if value is None else value.slices.between(first, last)
     return found if start <= end else found[::-1]
 
 
@@ -101,10 +99,11 @@ def arscan(context: Context, argv: list[bytes]) -> Reply:
             raise syntax_error()
         limit = limit_of(argv[5])
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
-    found: list[Reply] = []
-    if value is not None:
-        for index, element in value.items(min(start, end), max(start, end), start > end):
-            found.append([index_reply(index), element])
-            if len(found) == limit:
-                break
+    if value is None:
+        return []
+    first, last = min(start, end), max(start, end)
+    found: list[Any] = value.slices.pairs(first, last, limit or len(value), start > end)
+    if last > INT64_MAX:
+        for pair in found:
+            pair[0] = index_reply(pair[0])
     return found

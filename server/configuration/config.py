@@ -157,7 +157,16 @@ class Config:
 
     def assign(self, directive: Directive, words: list[bytes], *, adding: bool = False) -> None:
         """Set a value at the start, before callbacks are registered. Raises BadValue."""
-        setattr(self, directive.attribute, directive.kind.parse(words, self.value(directive), adding=adding))
+        value = directive.kind.parse(words, self.value(directive), adding=adding)
+        self._compare(directive, value)
+        setattr(self, directive.attribute, value)
+
+    def _compare(self, directive: Directive, value: Any) -> None:
+        """Check a value that depends on the one of another directive. Raises BadValue."""
+        if directive.name == b"array-sparse-kmax" and 0 < value <= self.array_sparse_kmin:
+            raise BadValue("array-sparse-kmax must be greater than array-sparse-kmin when non-zero")
+        if directive.name == b"array-sparse-kmin" and 0 < self.array_sparse_kmax <= value:
+            raise BadValue("array-sparse-kmin must be less than array-sparse-kmax")
 
     def set_many(self, pairs: Iterable[tuple[bytes, bytes]], *, is_local: bool = False) -> None:
         """CONFIG SET: set all of these (name, value) pairs, or none. Raises GenericError with Redis' text.

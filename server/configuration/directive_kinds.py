@@ -135,6 +135,19 @@ class Integer(Kind):
         return b"%d" % value
 
 
+@dataclass(frozen=True)
+class PowerOfTwo(Integer):
+    """A power of two between two bounds, both included. `name` is that of the directive, for its error."""
+
+    name: str = ""
+
+    def parse_word(self, word: bytes) -> int:
+        number = super().parse_word(word)
+        if number & (number - 1):
+            raise BadValue(f"{self.name} must be a power of two")
+        return number
+
+
 class Octal(Kind):
     """File permissions, 0 to 777."""
 

@@ -30,6 +30,7 @@ from .directive_kinds import (
     Octal,
     OomScores,
     Path,
+    PowerOfTwo,
     Primary,
     SavePoints,
     Text,
@@ -205,6 +206,9 @@ STREAMS = (
 
 # Up to which size a value has its small encoding.
 COMPANIONS = (
+    _row("array-slice-size", PowerOfTwo(256, 65536, name="array-slice-size"), 4096),
+    _row("array-sparse-kmax", Integer(0, 256), 10),
+    _row("array-sparse-kmin", Integer(0, 256), 5),
     _row("hash-max-listpack-entries", COUNT, 512, "hash-max-ziplist-entries"),
     _row("hash-max-listpack-value", SIZE, 64, "hash-max-ziplist-value"),
     _row("hash-min-template-entries", COUNT, 0),
@@ -376,9 +380,6 @@ ACCEPTED_ONLY = (
     _echoed("active-defrag-threshold-lower", Integer(0, 1000), 10),
     _echoed("active-defrag-threshold-upper", Integer(0, 1000), 100),
     _echoed("active-expire-effort", Integer(1, 10), 1),
-    _echoed("array-slice-size", Integer(256, 65536), 4096),
-    _echoed("array-sparse-kmax", Integer(0, 256), 10),
-    _echoed("array-sparse-kmin", Integer(0, 256), 5),
     _echoed("cluster-announce-bus-port", PORT, 0),
     _echoed("cluster-announce-port", PORT, 0),
     _echoed("cluster-announce-tls-port", PORT, 0),

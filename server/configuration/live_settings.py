@@ -46,6 +46,9 @@ class LiveSettings:
         )
         self._put_in_force(
             self._limit_companions,
+            "array-slice-size",
+            "array-sparse-kmax",
+            "array-sparse-kmin",
             "hash-max-listpack-entries",
             "hash-max-listpack-value",
             "hash-min-template-entries",
@@ -94,6 +97,9 @@ class LiveSettings:
     def _limit_companions(self) -> None:
         """Apply the directives that say how large a value is when it is no longer small."""
         config, limits = self._config, self._context.limits
+        limits.array_slice_size = config.array_slice_size
+        limits.array_sparse_min = config.array_sparse_kmin
+        limits.array_sparse_max = config.array_sparse_kmax
         limits.hash_entries_max = config.hash_max_listpack_entries
         limits.hash_value_max = config.hash_max_listpack_value
         limits.template_entries_min = config.hash_min_template_entries

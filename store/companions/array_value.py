@@ -1,53 +1,46 @@
-"""Arrays: elements at indexes of 64 bits, most of which may be empty.
+"""Arrays: elements at indexes of 64 bits, most of which may be empty, and a cursor.
 
-The elements are in slices of consecutive indexes, as Redis has them: a `SortedDict` of slices, each a dict by index. So
-an element is found, added or removed at the cost of a dict, ranges skip the empty space between slices, and only a
-new slice needs a place in an order.
+The elements are in slices of consecutive indexes: see `array_slices_plain`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final
-
-from sortedcontainers import SortedDict
+from typing import Any, ClassVar, Final, cast
 
 from ..limits import Limits
-from ..object_sizes import text_size
 from .companion import Companion
+
+try:
+    from .array_slices import ArraySlices
+except ImportError:  # there was no C compiler at installation
+    from .array_slices_plain import ArraySlices  # type: ignore[assignment]
 
 # The largest index. One more is the length of an array that has an element there.
 INDEX_MAX: Final = (1 << 64) - 2
-# Indexes of a slice: 4096, the default of `array-slice-size`.
-SLICE_BITS: Final = 12
-
-# Bytes of a slice without its elements, and of an element in it.
-SLICE_SIZE: Final = 240
-SLOT_SIZE: Final = 100
+# Elements that `ArrayValue.items` reads at a time.
+_ITEMS_AT_ONCE: Final = 256
+# Arrays with more elements are freed a little at a time.
+_FREED_AT_ONCE: Final = 4096
 
 
 class ArrayValue(Companion):
     """Elements by index, and a cursor: the index of the last insertion."""
 
-    __slots__ = ("_count", "_end", "_slices", "_text_size", "cursor")
+    __slots__ = ("cursor", "slices")
 
     type_name: ClassVar[bytes] = b"array"
     type_number: ClassVar[int] = 7
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
-        # Dicts of elements by index, by the number of their slice. None is empty.
-        self._slices: Any = SortedDict()
-        self._count = 0
-        self._text_size = 0
-        # The largest index with an element, plus one; -1 if it was removed since.
-        self._end = 0
+        self.slices = ArraySlices(limits.array_slice_size)
         # Index at which ARINSERT or ARRING stored the last element; None before the first one.
         self.cursor: int | None = None
 
     def __len__(self) -> int:
         """Number of elements."""
-        return self._count
+        return len(self.slices)
 
     @property
     def encoding(self) -> bytes:
@@ -57,16 +50,14 @@ class ArrayValue(Companion):
     @property
     def memory_size(self) -> int:
         """Bytes of the array."""
-        return self._text_size + self._count * SLOT_SIZE + len(self._slices) * SLICE_SIZE
+        return self.slices.memory_size
 
     # -- reading ---------------------------------------------------------------------------------
 
     @property
     def end(self) -> int:
         """The largest index that has an element, plus one."""
-        if self._end < 0:
-            self._end = max(self._slices.peekitem(-1)[1]) + 1 if self._count else 0
-        return self._end
+        return self.slices.end
 
     @property
     def next_index(self) -> int:
@@ -75,23 +66,20 @@ class ArrayValue(Companion):
 
     def at(self, index: int) -> bytes | None:
         """The element at this index, None if there is none."""
-        elements: dict[int, bytes] | None = self._slices.get(index >> SLICE_BITS)
-        return None if elements is None else elements.get(index)
-
-    def slice_sizes(self) -> list[tuple[int, int]]:
-        """The number of each slice, and how many elements it has."""
-        return [(number, len(elements)) for number, elements in self._slices.items()]
+        return self.slices.at(index)
 
     def items(self, first: int = 0, last: int = INDEX_MAX, descending: bool = False) -> Iterator[tuple[int, bytes]]:
         """The elements from `first` to `last`, both included. The array must not change meanwhile."""
-        for number in self._slices.irange(first >> SLICE_BITS, last >> SLICE_BITS, reverse=descending):
-            elements: dict[int, bytes] = self._slices[number]
-            if last - first < len(elements):
-                indexes = [index for index in range(first, last + 1) if index in elements]
+        while first <= last:
+            page = self.slices.pairs(first, last, _ITEMS_AT_ONCE, descending)
+            for pair in page:
+                yield cast("int", pair[0]), cast("bytes", pair[1])
+            if len(page) < _ITEMS_AT_ONCE:
+                return
+            if descending:
+                last = cast("int", page[-1][0]) - 1
             else:
-                indexes = sorted([index for index in elements if first <= index <= last])
-            for index in indexes[::-1] if descending else indexes:
-                yield index, elements[index]
+                first = cast("int", page[-1][0]) + 1
 
     def newest(self, count: int) -> list[bytes | None]:
         """Up to so many elements before and at the cursor, the newest first, None at empty indexes.
@@ -101,7 +89,7 @@ class ArrayValue(Companion):
         end = self.end
         index = end - 1 if self.cursor is None else self.cursor
         found: list[bytes | None] = []
-        for _ in range(min(count, self._count)):
+        for _ in range(min(count, len(self))):
             found.append(self.at(index))
             index = index - 1 if index else end - 1
         return found
@@ -110,51 +98,26 @@ class ArrayValue(Companion):
 
     def put(self, index: int, element: bytes) -> bool:
         """Store an element. Returns whether the index was empty."""
-        number = index >> SLICE_BITS
-        elements: dict[int, bytes] | None = self._slices.get(number)
-        if elements is None:
-            elements = self._slices[number] = {}
-        old = elements.get(index)
-        elements[index] = element
-        self._text_size += text_size(element)
-        if old is None:
-            self._count += 1
-            if 0 <= self._end <= index:
-                self._end = index + 1
-            return True
-        self._text_size -= text_size(old)
-        return False
+        return self.slices.put(index, element, self.limits.array_sparse_max)
+
+    def put_all(self, first: int, elements: list[bytes]) -> int:
+        """Store elements at an index and after it. Returns how many of the indexes were empty."""
+        return self.slices.put_all(first, elements, self.limits.array_sparse_max)
 
     def remove(self, index: int) -> bool:
         """Remove an element. Returns whether there was one."""
-        number = index >> SLICE_BITS
-        elements: dict[int, bytes] | None = self._slices.get(number)
-        old = None if elements is None else elements.pop(index, None)
-        if elements is None or old is None:
-            return False
-        if not elements:
-            del self._slices[number]
-        if index + 1 == self._end:
-            self._end = -1
-        self._count -= 1
-        self._text_size -= text_size(old)
-        return True
+        return self.slices.remove(index, self.limits.array_sparse_min, self.limits.array_sparse_max)
 
     def remove_range(self, first: int, last: int) -> int:
         """Remove the elements from `first` to `last`, both included. Returns how many there were."""
-        indexes = [index for index, _ in self.items(first, last)]
-        for index in indexes:
-            self.remove(index)
-        return len(indexes)
+        return self.slices.remove_range(first, last, self.limits.array_sparse_min, self.limits.array_sparse_max)
 
     def insert(self, elements: list[bytes]) -> int:
         """Store elements after the cursor, for which there is room, and move it. Returns the last index."""
-        index = self.next_index - 1
-        for element in elements:
-            index += 1
-            self.put(index, element)
-        self.cursor = index
-        return index
+        first = self.next_index
+        self.put_all(first, elements)
+        self.cursor = first + len(elements) - 1
+        return self.cursor
 
     def insert_in_ring(self, size: int, elements: list[bytes]) -> int:
         """Store elements after the cursor, which goes from `size - 1` to 0, and move it. Returns the last index.
@@ -164,7 +127,7 @@ class ArrayValue(Companion):
         """
         end, index = self.end, self.next_index
         if end > size or (self.cursor is not None and 0 < index < end < size):
-            index = self._renumber(min(size, self._count))
+            index = self._renumber(min(size, len(self)))
         index = (index - 1) % size
         for element in elements:
             index = index + 1 if index + 1 < size else 0
@@ -184,8 +147,7 @@ class ArrayValue(Companion):
                 break
             kept.append(element)
             index = index - 1 if index else end - 1
-        self._slices, self._count, self._text_size = SortedDict(), 0, 0
-        self._end = 0
+        self.slices = ArraySlices(self.limits.array_slice_size)
         for place, element in enumerate(reversed(kept)):
             self.put(place, element)
         return len(kept)
@@ -195,24 +157,14 @@ class ArrayValue(Companion):
     def copy(self) -> ArrayValue:
         """Another array with the same elements and cursor."""
         twin = ArrayValue(self.limits)
-        for number, elements in self._slices.items():
-            twin._slices[number] = dict(elements)
-        twin._count, twin._text_size, twin._end, twin.cursor = self._count, self._text_size, self._end, self.cursor
+        twin.slices, twin.cursor = self.slices.copy(), self.cursor
         return twin
 
     def heaps(self) -> list[Any]:
-        """The slices of an array of many."""
-        return list(self._slices.values()) if len(self._slices) > 1 else []
+        """The slices of an array of many elements."""
+        return [self.slices] if len(self) > _FREED_AT_ONCE else []
 
     def check(self) -> None:
         """Assert that the parts agree. Raises AssertionError."""
-        count = size = 0
-        for number, elements in self._slices.items():
-            assert elements
-            for index, element in elements.items():
-                assert index >> SLICE_BITS == number
-                count += 1
-                size += text_size(element)
-        assert (count, size) == (self._count, self._text_size)
-        assert self._end < 0 or self._end == max([index + 1 for index, _ in self.items()], default=0)
+        self.slices.check()
         assert self.cursor is None or 0 <= self.cursor <= INDEX_MAX

@@ -413,6 +413,11 @@ EFFECTS: dict[str, Effect] = {
     "stream-node-max-entries": Effect(1, 100, replies(*NODES)),
     "stream-idmp-duration": Effect(1, 100, second_add("PING", wait_ms=5_000)),
     "stream-idmp-maxsize": Effect(1, 100, second_add("XADD s IDMP p j * f v")),
+    "array-slice-size": Effect(256, 4096, replies("ARSET a 300 x", "ARINFO a")),
+    "array-sparse-kmax": Effect(6, 10, replies("ARMSET a 0 x 1 x 2 x 3 x 4 x 5 x 6 x", "ARINFO a FULL")),
+    "array-sparse-kmin": Effect(
+        0, 5, replies("ARSET a 0 a b c d e f g h i j k", "ARSET a 99 x", "ARDELRANGE a 2 50", "ARINFO a FULL")
+    ),
     "hash-max-listpack-entries": Effect(1, 512, replies("HSET h f v g v", "OBJECT ENCODING h")),
     "hash-max-listpack-value": Effect(3, 64, replies("HSET h f long", "OBJECT ENCODING h")),
     "hash-min-template-entries": Effect(1, 0, replies("HSET h f v", "OBJECT ENCODING h")),
