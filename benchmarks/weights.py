@@ -86,6 +86,14 @@ MEMBERS: Final[dict[str, tuple[str, Callable[[str], tuple[str, ...]]]]] = {
     "sorted set": ("ZADD", lambda member: (member[-6:], member)),
 }
 
+# By kind: an element of an array.
+ELEMENTS: Final = {"integer": "{}", "text of 15 bytes": "text-{:010}"}
+
+
+def _element(form: str, elements_count: int, number: int) -> Words:
+    return ("ARSET", f"key:{number // elements_count:05}", number % elements_count, form.format(number))
+
+
 ADD: Final = _fields(1)
 NEW_GROUP: Final[tuple[Words, ...]] = (("XGROUP", "CREATE", STREAM, GROUP, "0", "MKSTREAM"),)
 
@@ -135,6 +143,13 @@ SHAPES: Final = (
             _member(command, form, members_count),
         )
         for kind, (command, form) in MEMBERS.items() for members_count in (10, 100, 100_000)
+    ),
+    *(
+        Shape(
+            f"{kind} of array, {elements_count}", f"{kind} in an array of {elements_count:,}", 100_000,
+            partial(_element, form, elements_count),
+        )
+        for kind, form in ELEMENTS.items() for elements_count in (10, 100, 100_000)
     ),
     Shape("user", "user with a pattern and a category", 2_000, lambda number: (
         "ACL", "SETUSER", f"user-{number}", "on", "nopass", f"~jobs:{number}:*", "+@stream",

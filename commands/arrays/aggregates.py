@@ -18,6 +18,8 @@ from .arguments import KEY, RANGE, READ_KEYS, index_of
 # Words of AROP without and with a text.
 _PLAIN: Final = 5
 _MATCHED: Final = 6
+# Places of the results in what `ArraySlices.integers` returns.
+_PLACES: Final = {b"SUM": 0, b"MIN": 1, b"MAX": 2, b"AND": 3, b"OR": 4, b"XOR": 5}
 
 
 class _Number:
@@ -136,6 +138,13 @@ def arop(context: Context, argv: list[bytes]) -> Reply:
     first, last = min(start, end), max(start, end)
     if name == b"USED":
         return 0 if value is None else value.slices.count_between(first, last)
+    if name != b"MATCH" and value is not None:
+        integers = value.slices.integers(first, last)
+        if integers is not None:
+            result = integers[_PLACES[name]]
+            # A long double holds each of these integers, and each sum on the way.
+            number = None if name in (b"AND", b"OR", b"XOR") else long_double.parse(b"%d" % result)
+            return result if number is None else long_double.general_text(number)
     elements: list[bytes] = [] if value is None else value.slices.texts(first, last)
     if name == b"MATCH":
         return elements.count(argv[5])
@@ -144,5 +153,5 @@ def arop(context: Context, argv: list[bytes]) -> Reply:
         if not numbers:
             return None
         return (_total(numbers) if name == b"SUM" else _extreme(numbers, name == b"MIN")).text()
-    integers = _integers(elements)
-    return _combined(name, integers) if integers else None
+    whole = _integers(elements)
+    return _combined(name, whole) if whole else None

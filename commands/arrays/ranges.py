@@ -102,8 +102,11 @@ def arscan(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return []
     first, last = min(start, end), max(start, end)
-    found: list[Any] = value.slices.pairs(first, last, limit or len(value), start > end)
-    if last > INT64_MAX:
-        for pair in found:
-            pair[0] = index_reply(pair[0])
+    count = limit or len(value)
+    if last <= INT64_MAX:
+        found_count, replies = value.slices.encoded_pairs(first, last, count, start > end)
+        return (b"*%d\r\n" % found_count, replies)
+    found: list[Any] = value.slices.pairs(first, last, count, start > end)
+    for pair in found:
+        pair[0] = index_reply(pair[0])
     return found

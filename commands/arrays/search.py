@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from ...protocol.replies import Reply
 from ...store.companions.array_value import ArrayValue
@@ -63,6 +63,19 @@ class _Search:
         for name, text in self._predicates:
             if name == b"RE":
                 self._patterns[text] = Pattern(text, ignore_case=self.ignores_case)
+
+    def accepted(self, page: list[Any]) -> list[Any]:
+        """The pairs of an index and an element that matches."""
+        if len(self._predicates) == 1 and not self.ignores_case:
+            # Most searches: no call for each element.
+            name, text = self._predicates[0]
+            if name == b"EXACT":
+                return [pair for pair in page if pair[1] == text]
+            if name == b"MATCH":
+                return [pair for pair in page if text in pair[1]]
+            if name == b"GLOB":
+                return [pair for pair in page if matches(text, pair[1], False)]
+        return [pair for pair in page if self.accepts(pair[1])]
 
     def accepts(self, element: bytes) -> bool:
         """Whether an element matches one predicate, or all of them with AND."""
@@ -154,10 +167,10 @@ def argrep(context: Context, argv: list[bytes]) -> Reply:
     if value is not None:
         start = value.end - 1 if start == _LAST else start
         end = value.end - 1 if end == _LAST else end
-        for index, element in value.items(min(start, end), max(start, end), start > end):
-            if search.accepts(element):
+        for page in value.pages(min(start, end), max(start, end), start > end):
+            for index, element in search.accepted(page):
                 number = index_reply(index)
                 found.append([number, element] if search.with_values else number)
                 if len(found) == search.limit:
-                    break
+                    return found
     return found

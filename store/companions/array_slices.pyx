@@ -40,12 +40,16 @@ cdef enum:
     OBJECT = 4
     SHORT_SIZE_MAX = 7
     INTEGER_BITS = 61
+    # Sums of integers are smaller than two to this.
+    SUM_BITS = 62
     # Digits of a decimal are a number of so many bits, and at most so many are after the point.
     DIGITS_BITS = 56
     FRACTION_MAX = 31
     # Bytes of the length before a text that has no object, and the longest such text: its block is from Python's pools.
     LENGTH_SIZE = 2
     PLAIN_SIZE_MAX = POOLED_SIZE_MAX - LENGTH_SIZE
+    # Bytes of an encoded pair besides its text, at most.
+    PAIR_FRAME_SIZE = 64
     # Characters of any word that is a number.
     NUMBER_SIZE_MAX = 40
     # `Slice.start` of a sparse slice.
@@ -204,10 +208,9 @@ cdef u64 copied_word(u64 word) noexcept:
     return <u64><size_t>block
 
 
-cdef object text_of(u64 word):
-    """Return the element of a word."""
+cdef Py_ssize_t view(u64 word, char *digits, const char **text) noexcept:
+    """Set where the text of a word begins, which may be in `digits`. Returns its size."""
     cdef u32 kind = word & KIND_MASK
-    cdef char digits[NUMBER_SIZE_MAX]
     cdef char *at = digits + NUMBER_SIZE_MAX
     cdef u64 number
     cdef i64 fraction = -1
@@ -217,11 +220,14 @@ cdef object text_of(u64 word):
         size = word >> 2 & SHORT_SIZE_MAX
         for index in range(size):
             digits[index] = <char>(word >> 8 * (index + 1))
-        return PyBytes_FromStringAndSize(digits, size)
+        text[0] = digits
+        return size
     if kind == TEXT:
         if word & OBJECT:
-            return <object>object_of(word)
-        return PyBytes_FromStringAndSize(<char *><size_t>word + LENGTH_SIZE, (<u16 *><size_t>word)[0])
+            text[0] = PyBytes_AS_STRING(<object>object_of(word))
+            return PyBytes_GET_SIZE(<object>object_of(word))
+        text[0] = <char *><size_t>word + LENGTH_SIZE
+        return (<u16 *><size_t>word)[0]
     if kind == INTEGER:
         is_negative = <i64>word < 0
         number = <u64>(-(<i64>word >> 2)) if is_negative else word >> 2
@@ -243,7 +249,38 @@ cdef object text_of(u64 word):
     if is_negative:
         at -= 1
         at[0] = c'-'
-    return PyBytes_FromStringAndSize(at, digits + NUMBER_SIZE_MAX - at)
+    text[0] = at
+    return digits + NUMBER_SIZE_MAX - at
+
+
+cdef inline object text_of(u64 word):
+    """Return the element of a word."""
+    cdef char digits[NUMBER_SIZE_MAX]
+    cdef const char *text = NULL
+    cdef Py_ssize_t size
+    if word & (KIND_MASK | OBJECT) == OBJECT:
+        return <object>object_of(word)
+    size = view(word, digits, &text)
+    return PyBytes_FromStringAndSize(text, size)
+
+
+cdef inline char *write_line(char *at, char mark, u64 number) noexcept:
+    """Write a line of RESP such as `:1` or `$5`. Returns where it ends."""
+    cdef char digits[NUMBER_SIZE_MAX]
+    cdef char *start = digits + NUMBER_SIZE_MAX
+    while True:
+        start -= 1
+        start[0] = c'0' + <char>(number % 10)
+        number //= 10
+        if not number:
+            break
+    at[0] = mark
+    at += 1
+    memcpy(at, start, digits + NUMBER_SIZE_MAX - start)
+    at += digits + NUMBER_SIZE_MAX - start
+    at[0] = c'\r'
+    at[1] = c'\n'
+    return at + 2
 
 
 cdef inline u32 sparse_at(Slice *slice, u32 place) noexcept:
@@ -850,6 +887,59 @@ cdef class ArraySlices:
             found.append([walk.index, text_of(walk.word)])
             count -= 1
         return found
+
+    def encoded_pairs(self, u64 first, u64 last, i64 count, bint descending=False):
+        """See `array_slices_plain`."""
+        cdef char digits[NUMBER_SIZE_MAX]
+        cdef const char *text = NULL
+        cdef char *buffer = NULL
+        cdef char *grown
+        cdef char *at = NULL
+        cdef Py_ssize_t size, room = 0, used = 0
+        cdef i64 left = count
+        cdef Walk walk
+        self.begin(&walk, first, last, descending)
+        while left > 0 and self.advance(&walk):
+            size = view(walk.word, digits, &text)
+            if used + size + PAIR_FRAME_SIZE > room:
+                room = 2 * room + size + 16 * PAIR_FRAME_SIZE
+                grown = <char *>PyMem_Realloc(buffer, room)
+                if grown == NULL:
+                    PyMem_Free(buffer)
+                    raise MemoryError
+                buffer = grown
+            at = buffer + used
+            memcpy(at, b"*2\r\n", 4)
+            at = write_line(write_line(at + 4, c':', walk.index), c'$', size)
+            memcpy(at, text, size)
+            memcpy(at + size, b"\r\n", 2)
+            used = at + size + 2 - buffer
+            left -= 1
+        try:
+            return count - left, PyBytes_FromStringAndSize(buffer, used)
+        finally:
+            PyMem_Free(buffer)
+
+    def integers(self, u64 first, u64 last):
+        """See `array_slices_plain`."""
+        cdef u64 count = 0
+        cdef i64 total = 0, least = 0, greatest = 0, all_bits = -1, any_bits = 0, odd_bits = 0, number
+        cdef Walk walk
+        self.begin(&walk, first, last, False)
+        while self.advance(&walk):
+            if walk.word & KIND_MASK != INTEGER:
+                return None
+            number = <i64>walk.word >> 2
+            total += number
+            if not -(<i64>1 << SUM_BITS) < total < <i64>1 << SUM_BITS:
+                return None
+            least = number if not count else min(least, number)
+            greatest = number if not count else max(greatest, number)
+            all_bits &= number
+            any_bits |= number
+            odd_bits ^= number
+            count += 1
+        return (total, least, greatest, all_bits, any_bits, odd_bits) if count else None
 
     def texts(self, u64 first, u64 last):
         """See `array_slices_plain`."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 from sortedcontainers import SortedDict
 
 from ..object_sizes import text_size
+from .integers import as_integer
 
 # The least places of a dense slice, and the room of a new sparse one.
 WINDOW_MIN: Final = 8
@@ -19,6 +20,8 @@ ROOM_FIRST: Final = 4
 # Slices of a block of the directory, in bits, and the room of a new directory of blocks.
 BLOCK_BITS: Final = 11
 BLOCKS_FIRST: Final = 4
+# Integers of 62 bits, which Redis keeps in a word, are below this.
+INTEGER_LIMIT: Final = 1 << 61
 SLICE_SIZE_MAX: Final = 1 << 16
 
 # Bytes that Redis takes for a slice without its elements, and for an element: they decide when a slice is sparse.
@@ -163,6 +166,40 @@ class ArraySlices:
                 break
             found.append([index, text])
         return found
+
+    def encoded_pairs(self, first: int, last: int, count: int, descending: bool = False) -> tuple[int, bytes]:
+        """How many pairs `pairs` returns, and these as replies, arrays of two in RESP."""
+        pieces: list[bytes] = []
+        for index, text in self._walk(first, last, descending):
+            if len(pieces) >= count:
+                break
+            pieces.append(b"*2\r\n:%d\r\n$%d\r\n%b\r\n" % (index, len(text), text))
+        return len(pieces), b"".join(pieces)
+
+    def integers(self, first: int, last: int) -> tuple[int, int, int, int, int, int] | None:
+        """Of the elements from `first` to `last`, both included: the sum, the least, the greatest, and the bits that
+        are set in all, in any, and in an odd number of them.
+
+        None if there are no elements, if one is not an integer of 62 bits, or if a sum on the way is not.
+        """
+        numbers: list[int] = []
+        total = 0
+        for _, text in self._walk(first, last):
+            number = as_integer(text)
+            if number is None or not -INTEGER_LIMIT <= number < INTEGER_LIMIT:
+                return None
+            numbers.append(number)
+            total += number
+            if not -2 * INTEGER_LIMIT < total < 2 * INTEGER_LIMIT:
+                return None
+        if not numbers:
+            return None
+        all_bits, any_bits, odd_bits = -1, 0, 0
+        for number in numbers:
+            all_bits &= number
+            any_bits |= number
+            odd_bits ^= number
+        return total, min(numbers), max(numbers), all_bits, any_bits, odd_bits
 
     def texts(self, first: int, last: int) -> list[bytes]:
         """The elements from `first` to `last`, both included."""

@@ -6,7 +6,7 @@ The elements are in slices of consecutive indexes: see `array_slices_plain`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 from ..limits import Limits
 from .companion import Companion
@@ -68,18 +68,24 @@ class ArrayValue(Companion):
         """The element at this index, None if there is none."""
         return self.slices.at(index)
 
-    def items(self, first: int = 0, last: int = INDEX_MAX, descending: bool = False) -> Iterator[tuple[int, bytes]]:
-        """The elements from `first` to `last`, both included. The array must not change meanwhile."""
+    def pages(self, first: int, last: int, descending: bool = False) -> Iterator[list[Any]]:
+        """Pairs of an index and its element from `first` to `last`, both included, a number of them at a time. The
+        array must not change meanwhile."""
         while first <= last:
-            page = self.slices.pairs(first, last, _ITEMS_AT_ONCE, descending)
-            for pair in page:
-                yield cast("int", pair[0]), cast("bytes", pair[1])
+            page: list[Any] = self.slices.pairs(first, last, _ITEMS_AT_ONCE, descending)
+            yield page
             if len(page) < _ITEMS_AT_ONCE:
                 return
             if descending:
-                last = cast("int", page[-1][0]) - 1
+                last = page[-1][0] - 1
             else:
-                first = cast("int", page[-1][0]) + 1
+                first = page[-1][0] + 1
+
+    def items(self, first: int = 0, last: int = INDEX_MAX, descending: bool = False) -> Iterator[tuple[int, bytes]]:
+        """The elements from `first` to `last`, both included. The array must not change meanwhile."""
+        for page in self.pages(first, last, descending):
+            for pair in page:
+                yield pair[0], pair[1]
 
     def newest(self, count: int) -> list[bytes | None]:
         """Up to so many elements before and at the cursor, the newest first, None at empty indexes.

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from headrace.protocol.scalars import bulk, integer
 from headrace.store.companions import array_slices_plain
 
 try:
@@ -84,6 +85,11 @@ def test_random_changes_leave_the_same_elements_and_shapes(seed: int) -> None:
             assert slices.end == max(model, default=-1) + 1
             assert slices.pairs(first, last, 50) == expected[:50]
             assert slices.pairs(first, last, 50, True) == expected[::-1][:50]
+            for descending in (False, True):
+                count, replies = slices.encoded_pairs(first, last, 50, descending)
+                wanted = slices.pairs(first, last, 50, descending)
+                assert count == len(wanted)
+                assert replies == b"".join([b"*2\r\n" + integer(at) + bulk(text) for at, text in wanted])
             assert slices.count_between(first, last) == len(expected)
             assert slices.many([first, last]) == [model.get(first), model.get(last)]
             stop = min(first + 30, INDEX_MAX)
@@ -92,6 +98,26 @@ def test_random_changes_leave_the_same_elements_and_shapes(seed: int) -> None:
         if model:
             assert ours.directory() == plain.directory()
             assert ours.shapes() == plain.shapes()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("texts", "results"),
+    [
+        ([b"5"], (5, 5, 5, 5, 5, 5)),
+        ([b"-3", b"6", b"4"], (7, -3, 6, 4, -1, -1)),
+        ([b"5", b"1.5"], None),
+        ([b"2305843009213693951"] * 2, (4611686018427387902, *(2305843009213693951,) * 4, 0)),
+        ([b"2305843009213693951"] * 3, None),
+        ([b"2305843009213693952"], None),
+        ([], None),
+    ],
+)
+def test_integers_are_combined(form: ModuleType, texts: list[bytes], results: object) -> None:
+    slices = form.ArraySlices(256)
+    for index, text in enumerate(texts):
+        slices.put(index * 100, text, 10)
+    assert slices.integers(0, INDEX_MAX) == results
 
 
 @pytest.mark.parametrize("form", FORMS)
