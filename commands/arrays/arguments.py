@@ -17,11 +17,15 @@ READ_KEYS: Final = (KeySpec(1, 1, 1, ("RO", "access")),)
 UPDATE_KEYS: Final = (KeySpec(1, 1, 1, ("RW", "update")),)
 DELETE_KEYS: Final = (KeySpec(1, 1, 1, ("RW", "delete")),)
 KEY: Final = Argument("key", "key", key_spec_index=0)
+# Digits of an index that is surely not too large: most are read at once.
+PLAIN_SIZE_MAX: Final = 18
 RANGE: Final = (Argument("start", "integer"), Argument("end", "integer"))
 
 
 def index_of(token: bytes, maximum: int = INDEX_MAX) -> int:
     """The index that a text spells, as C's strtoull reads it: see `loose_number`. Raises GenericError."""
+    if len(token) <= PLAIN_SIZE_MAX and token.isdigit():
+        return int(token)
     try:
         index = loose_number(token.partition(b"\0")[0])
     except GenericError:
