@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from headrace.store.companions.array_value import ArrayValue
 from headrace.store.companions.set_value import SetValue
 from headrace.store.database import Database, Store
 from headrace.store.garbage import ITEMS_PER_STEP, PENDING_COUNT_MIN, Garbage
@@ -132,3 +133,14 @@ def test_a_value_that_is_put_again_is_left_alone() -> None:
     db.garbage.free()
     assert len(value) == COUNT
     db.check()
+
+
+def test_a_large_array_goes_slice_by_slice() -> None:
+    value, garbage = ArrayValue(Limits()), Garbage()
+    value.put_all(0, [b"%020d" % number for number in range(10_000)])
+    garbage.add_value(value)
+    lengths = [len(garbage)]
+    while len(garbage):
+        garbage.free(iter((False, True)).__next__)
+        lengths.append(len(garbage))
+    assert lengths == [10_000, 8192, 4096, 0]
