@@ -34,6 +34,13 @@ ExpiredPlace = tuple[int, bytes] | tuple[int, bytes, bytes]
 AnyCompanion = TypeVar("AnyCompanion", bound=Companion)
 
 
+def note_use(value: Companion, now_ms: int) -> None:
+    """Note the time of a command that uses a value. Hot: apart, because mypyc looks up the attributes of a value of
+    `AnyCompanion` by their names.
+    """
+    value.used_ms = now_ms
+
+
 class Database(Observed):
     """One keyspace. Its changes are reported to observers. `expired_keys` collects, for the log, keys that expiry
     removed."""
@@ -115,7 +122,7 @@ class Database(Observed):
             return None
         if not isinstance(value, kind):
             raise WrongType
-        value.used_ms = now_ms
+        note_use(value, now_ms)
         return value
 
     def read_companion(self, key: bytes, kind: type[AnyCompanion], now_ms: int) -> AnyCompanion | None:
@@ -125,7 +132,7 @@ class Database(Observed):
             return None
         if not isinstance(value, kind):
             raise WrongType
-        value.used_ms = now_ms
+        note_use(value, now_ms)
         return value
 
     def apply_policy_soon(self, key: bytes, stream: Stream) -> None:
