@@ -29,10 +29,10 @@ def _remove_keys(context: Context, argv: list[bytes]) -> int:
             return 0
         context.log(argv[0], key)
         return 1
-    removed = [key for key in argv[1:] if db.get(key, now_ms) is not None and db.delete(key, DEL)]
-    if removed:
-        context.log_words([argv[0], *removed], len(removed))
-    return len(removed)
+    count = sum([db.get(key, now_ms) is not None and db.delete(key, DEL) for key in argv[1:]])
+    if count:
+        context.log_words(argv, count)
+    return count
 
 
 _REMOVED_KEYS: Final = (KeySpec(1, -1, 1, ("RM", "delete")),)
