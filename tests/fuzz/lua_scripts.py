@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import random
 import re
 import resource
@@ -212,6 +213,17 @@ def draw_script(rnd: random.Random) -> bytes:
 # -- the server -----------------------------------------------------------------------------------
 
 
+# Run first by a server: the kernel kills it when the process that started it ends. libFuzzer and a process that takes
+# too long end without the functions of atexit.
+ENDS_WITH_PARENT: Final = """
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != {parent}:
+        sys.exit("the process that started this server has ended")
+"""
+
+
 class ScriptServer(Server):
     """A server process for scripts. `preface` is Python code that it runs first, to plant a defect."""
 
@@ -219,12 +231,14 @@ class ScriptServer(Server):
 
     def program(self) -> list[str]:
         """The command line that starts the server."""
-        code = f"import sys; {self.preface}\nfrom headrace.server.main import main; sys.exit(main())"
-        return [sys.executable, "-c", code] if self.preface else super().program()
+        watch = ENDS_WITH_PARENT.format(parent=os.getpid())
+        return [sys.executable, "-c", f"{watch}{self.preface}\nfrom headrace.server.main import main; sys.exit(main())"]
 
 
 class Runner:
-    """Runs scripts in a server process. The process starts with the first script, and again after it has ended."""
+    """Runs scripts in a server process. The process starts with the first script, and again after it has ended. It ends
+    with this process.
+    """
 
     def __init__(self, preface: str = "") -> None:
         self._preface = preface

@@ -11,6 +11,7 @@ import mmap
 import os
 import random
 import re
+import select
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,7 +93,7 @@ def fuzz_guided(target: str, folder: Path) -> str:
     ended = subprocess.run(
         words,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": str(TESTS), "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
         errors="replace",
@@ -252,6 +253,34 @@ def test_flaw_in_the_sandbox_is_found(sound: bytes, broken: bytes, found: str, m
             fuzz("scripts", PLANT_S, SEED)
     finally:
         runner.close()
+
+
+RUNNER_THAT_ENDS_AT_ONCE = """
+import os
+from fuzz.lua_scripts import Runner
+runner = Runner()
+assert not runner.run(b"return 1")
+print(runner._server.pid, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif("scripts" not in TARGETS, reason="lupa is not installed")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with the one that started it")
+def test_server_for_scripts_ends_with_a_process_that_ends_at_once(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", RUNNER_THAT_ENDS_AT_ONCE],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(TESTS), "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(int(ended.stdout))
+        try:
+            assert select.select([handle], [], [], PLANT_S)[0], "the server still runs"
+        finally:
+            os.close(handle)
 
 
 def spin(data: bytes) -> None:
