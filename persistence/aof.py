@@ -276,6 +276,11 @@ class AppendOnlyLog(LogWriter):
         assert base is not None
         return self._folder.path(base)
 
+    def has_base_in(self, folder: str) -> bool:
+        """Whether another folder has a file with the name of the base in force. Raises OSError."""
+        base = self._folder.manifest.base
+        return base is not None and self.files.size(os.path.join(folder, os.fsdecode(base.name))) is not None
+
     def end_increment(self) -> list[Part]:
         """Write records to a new increment from now on. Returns the files before it, which never change again: the
         base, then the increments. Raises OSError, LogFailure.

@@ -20,6 +20,7 @@ from ...store.errors import GenericError
 from ..configuration.config import Config
 from .log_life import LogState
 from .logkeeper import LogKeeper
+from .paths import backup_folder
 from .snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class Backups:
                 raise GenericError(b"Can't start the backup: " + backup.error.encode())
 
     def _folder(self) -> str:
-        return os.path.join(os.path.abspath(os.fsdecode(self._config.dir)), os.fsdecode(self._config.backupdirname))
+        return backup_folder(self._config)
 
     def _begin_base(self) -> None:
         """Write a base, or use the one that is being written. Nothing is done while another job runs."""

@@ -21,7 +21,7 @@ from ...store.errors import GenericError
 from ...store.image import parts_now
 from ..configuration.config import Config
 from .logkeeper import LogKeeper
-from .paths import dump_path
+from .paths import backup_folder, dump_path
 from .replay import Replay, loading
 
 logger = logging.getLogger(__name__)
@@ -154,8 +154,16 @@ class Loading:
         lose it.
         """
         try:
-            path = self._log_keeper.new_log().path_on_disk()
-            if path is not None:
+            log = self._log_keeper.new_log()
+            path = log.path_on_disk()
+            if path is not None and log.has_base_in(backup_folder(self._config)):
+                logger.warning(
+                    "%s was not read: with appendonly no the dataset is in dump.rdb. If this log was kept for a BACKUP "
+                    "only, which the end of the server has interrupted, remove the folder %s, and run BACKUP CLEANUP",
+                    path,
+                    os.path.dirname(path),
+                )
+            elif path is not None:
                 logger.warning(
                     "%s was not read: with appendonly no the dataset is in dump.rdb. To serve the log, stop, and start "
                     "with appendonly yes; CONFIG SET appendonly yes would replace it by the present dataset",

@@ -161,6 +161,32 @@ def test_a_log_that_is_kept_for_a_backup_only_leaves_no_files(tmp_path: Path) ->
     server.stop()
 
 
+def test_the_log_that_an_interrupted_backup_has_left_is_named_at_the_next_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = server_in(tmp_path, appendonly=False)
+    server.call("BACKUP START", "SET k v")
+    server.run_slices()
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "data", copy)  # what a crash would leave
+    server.stop()
+    for folder in (copy / "backupdir", copy / "appendonlydir"):
+        again = LoggingServer(copy, appendonly=False)
+        assert again.call("GET k") == b"$-1\r\n"
+        lines = [record.getMessage() for record in caplog.records if "was not read" in record.getMessage()]
+        is_of_backup = folder.name == "backupdir"
+        assert len(lines) == 1
+        assert ("kept for a BACKUP only" in lines[0]) == is_of_backup
+        assert ("To serve the log, stop, and start" in lines[0]) != is_of_backup
+        assert str(copy / "appendonlydir") in lines[0]
+        again.stop()
+        shutil.rmtree(folder)
+        caplog.clear()
+    again = LoggingServer(copy, appendonly=False)
+    assert "was not read" not in caplog.text
+    again.stop()
+
+
 def test_a_log_that_is_turned_on_during_a_backup_stays(tmp_path: Path) -> None:
     server = server_in(tmp_path, appendonly=False)
     server.call("SET k v", "BACKUP START")
