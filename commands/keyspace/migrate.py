@@ -151,7 +151,7 @@ def _secrets(argv: list[bytes]) -> Iterable[int]:
     differs="Other clients are served meanwhile. A key that they change is not deleted, and the reply is an error; the "
     "other server then has the earlier value. Keys stay, too, if the client leaves before the reply. The "
     "command is refused in transactions and scripts, where it could not wait. A connection serves one call, without "
-    "TLS.",
+    "TLS. An answer that is neither a status nor an error is a failure.",
 )
 def migrate(context: Context, argv: list[bytes]) -> Reply:
     """MIGRATE host port <key | ""> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password]

@@ -114,6 +114,12 @@ async def _send(writer: asyncio.StreamWriter, request: bytes, timeout_s: float) 
 
 
 async def _refusal(reader: asyncio.StreamReader, timeout_s: float) -> bytes | None:
-    """The next answer if it is an error, without its first byte. Raises OSError if there is none in time."""
+    """The next answer if it is an error, without its first byte. Raises OSError if there is none in time, or one that
+    RESTORE has not: no Redis listens there, and a key that it did not take must not be deleted here.
+    """
     line = await asyncio.wait_for(reader.readuntil(b"\r\n"), timeout_s)
-    return line[1:-2] if line.startswith(b"-") else None
+    if line.startswith(b"-"):
+        return line[1:-2]
+    if not line.startswith(b"+"):
+        raise ConnectionError("what listens there does not speak RESP")
+    return None

@@ -68,6 +68,12 @@ SCRIPT = (
     # What the other server refuses.
     "there CONFIG SET maxmemory 1", "MIGRATE T c 0 5000 REPLACE", "there CONFIG SET maxmemory 0",
     "there SET c old", "MIGRATE T '' 0 5000 KEYS c d", "MGET c d", "there MGET c d",
+    "SET r 1", "there REPLICAOF 127.0.0.1 1", "MIGRATE T r 0 5000", "there REPLICAOF NO ONE", "GET r", "there GET r",
+    "there CONFIG SET min-replicas-to-write 3", "MIGRATE T r 0 5000", "there CONFIG SET min-replicas-to-write 0", "GET r",
+    "CONFIG SET min-replicas-to-write 3", "MIGRATE T r 0 5000", "MIGRATE T none 0 5000", "GET r", "there GET r",
+    "CONFIG SET min-replicas-to-write 0", "there CLIENT PAUSE 300 WRITE", "MIGRATE T r 0 100", "GET r",
+    "there CLIENT UNPAUSE", "MIGRATE T r 0 5000 REPLACE", "GET r", "there GET r",
+    "SET r 1", "CLIENT PAUSE 100 WRITE", "MIGRATE T r 0 5000 REPLACE", "GET r", "there GET r",
     # A transaction that watches the key.
     "WATCH w", "SET w 1", "MULTI", "GET w", "EXEC", "WATCH w", "other MIGRATE T w 0 5000 REPLACE", "MULTI", "PING",
     "EXEC", "SET w 1", "WATCH w", "other MIGRATE T w 0 5000 REPLACE COPY", "MULTI", "PING", "EXEC",
@@ -129,7 +135,7 @@ def moved(start_server: StartServer, source: str, target: str) -> list[tuple[str
         settle(replica, wire)
         seen.append(("replica", replica.ask("DEBUG", "DIGEST") == wire.ask("DEBUG", "DIGEST")))
         stats = admin.ask("INFO", "commandstats").decode()
-        seen.append(("stats", re.findall(r"cmdstat_migrate:(calls=\d+).*(rejected.*)", stats)))
+        seen.append(("stats", re.findall(r"cmdstat_migrate:(calls=\d+).*(rejected_calls=\d+,failed_calls=\d+)", stats)))
         seen.append(("errors", admin.ask("INFO", "errorstats")))
     seen.append(("log", records(here)))
     return seen

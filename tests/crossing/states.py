@@ -512,6 +512,48 @@ def backup_incrementing(stage: Stage) -> Steps:
     yield
 
 
+@state("a backup writes its base")
+def backup_snapshotting(stage: Stage) -> Steps:
+    """BACKUP START has begun a rewrite."""
+    stage.serve()
+    stage.ask("BACKUP START")
+    assert stage.server.backups.backup.state is BackupState.SNAPSHOTTING, "the base is not being written"
+    yield
+
+
+@state("a backup without a log writes its base", disk="dump", directives=WITHOUT_LOG, share=0.3)
+def backup_snapshotting_alone(stage: Stage) -> Steps:
+    """BACKUP START has begun a log of its own."""
+    stage.is_log_promised = False
+    yield from backup_snapshotting(stage)
+
+
+@state("a backup without a log gathers writes", disk="dump", directives=WITHOUT_LOG, share=0.3)
+def backup_incrementing_alone(stage: Stage) -> Steps:
+    """The log is kept for the backup only."""
+    stage.is_log_promised = False
+    yield from backup_incrementing(stage)
+
+
+@state("a backup is sealed", share=0.3)
+def backup_sealed(stage: Stage) -> Steps:
+    """No act but CLEANUP, and one that replaces the folder, changes its files."""
+    stage.serve()
+    stage.ask("BACKUP START")
+    stage.scene.pass_time(50)
+    assert stage.ask("BACKUP SEAL") == [b"OK"]
+    yield
+
+
+@state("a backup waits for a snapshot", share=0.3)
+def backup_pending(stage: Stage) -> Steps:
+    """BACKUP START was sent while BGSAVE was running."""
+    stage.serve()
+    stage.ask("BGSAVE", "BACKUP START")
+    assert stage.server.backups.backup.state is BackupState.PENDING, "the backup does not wait"
+    yield
+
+
 @state("rewrite that cannot swap the manifest")
 def rewrite_failing(stage: Stage) -> Steps:
     """The rename of the manifest fails."""

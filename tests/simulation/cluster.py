@@ -1,4 +1,6 @@
-"""Three servers that replicate, under one clock, on a network that delays, falls silent and breaks, with crashes.
+"""Three servers that replicate, on a network that delays, falls silent and breaks, with crashes.
+
+The servers have one clock, or each its own, which is minutes ahead or behind and drifts: the seed decides.
 
     Cluster(seed).run(steps_count=300)
 
@@ -45,8 +47,26 @@ LONG_PAUSES_MS: Final = (*PAUSES_MS, 1200, 1200)
 KEYS: Final = ("k0", "k1", "k2")
 
 
+# Share of the seeds whose servers disagree about the time, by how much, and how much faster a clock may run.
+SKEWED_SHARE: Final = 0.5
+SKEWS_MS: Final = (-300_000, -60_000, -1_500, -20, 0, 20, 1_500, 60_000, 300_000)
+DRIFTS: Final = (-0.02, -0.001, 0.0, 0.001, 0.02)
+
+
 class Violation(AssertionError):
     """A rule is broken."""
+
+
+class SkewedClock:
+    """The wall clock of one server: Unix ms, ahead of true time by `skew_ms` at the start, and by more later."""
+
+    def __init__(self, true_clock: Clock, skew_ms: int, drift: float) -> None:
+        self._true_clock, self.skew_ms, self._drift = true_clock, skew_ms, drift
+        self._start_ms = true_clock()
+
+    def __call__(self) -> int:
+        now_ms = self._true_clock()
+        return now_ms + self.skew_ms + int((now_ms - self._start_ms) * self._drift)
 
 
 @contextmanager
@@ -67,6 +87,7 @@ class ClusterNode:
     def __init__(self, cluster: Cluster, name: str, port: int) -> None:
         self.cluster, self.name, self.port = cluster, name, port
         self.disk = SimulatedDisk({FOLDER: None})
+        self.clock = cluster.new_clock()
         self.is_up = False
         self.server: SimulatedServer
         self._numbers = 0
@@ -76,11 +97,6 @@ class ClusterNode:
         self._before: set[int] = set()
 
     # What `Peer` uses.
-
-    @property
-    def clock(self) -> Clock:
-        """The clock of all."""
-        return self.cluster.clock
 
     @property
     def loop(self) -> SteppingLoop:
@@ -199,12 +215,15 @@ class ClusterNode:
 class Cluster:
     """One run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_skewed: bool | None = None) -> None:
         self.seed = seed
         self.rnd = random.Random(seed)
         self.clock = Clock()
         self.loop = SteppingLoop(self.clock)
         self.network = ClusterNetwork(self.loop, self.clock, self.rnd)
+        # Not of `rnd`: a seed gives the same course with both.
+        self._clocks_rnd = random.Random(f"clocks {seed}")
+        self.has_skewed_clocks = self._clocks_rnd.random() < SKEWED_SHARE if is_skewed is None else is_skewed
         # Writes that at least one replica has confirmed.
         self.confirmed: set[int] = set()
         self.nodes = [ClusterNode(self, name, FIRST_PORT + index) for index, name in enumerate(NAMES)]
@@ -223,6 +242,12 @@ class Cluster:
             for node in self.nodes:
                 node.start(b"" if node is self.primary else self._address(self.primary))
             self.settle()
+
+    def new_clock(self) -> Clock | SkewedClock:
+        """The clock of the next server."""
+        if not self.has_skewed_clocks:
+            return self.clock
+        return SkewedClock(self.clock, self._clocks_rnd.choice(SKEWS_MS), self._clocks_rnd.choice(DRIFTS))
 
     @staticmethod
     def _address(node: ClusterNode) -> bytes:

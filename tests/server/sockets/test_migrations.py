@@ -147,6 +147,77 @@ def test_keys_that_were_answered_before_the_connection_ends_are_deleted() -> Non
     run(test())
 
 
+_NOT_READ = b"-IOERR error or timeout reading to target instance\r\n"
+
+
+@pytest.mark.parametrize("size", range(len(OK + OK)))
+def test_a_key_stays_if_the_connection_ends_after_any_byte_of_the_answer(size: int) -> None:
+    async def test() -> None:
+        async with transfer_of_k() as (_, mover, other, writer):
+            writer.write((OK + OK)[:size])
+            writer.write_eof()
+            await mover.expect(_NOT_READ)
+            await ask(other, "GET k", b"$5\r\nvalue\r\n")
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\r\nWhat?\r\n",
+        b"220 mail.example ESMTP\r\n500 What?\r\n",
+        b"\r\n\r\n",
+        OK + b"$2\r\nOK\r\n",
+        OK + b":1\r\n",
+        OK + b"_\r\n",
+        OK + b"+" + b"x" * 100_000 + b"\r\n",
+    ],
+)
+def test_a_key_stays_if_what_answers_is_no_server_that_has_it(answer: bytes) -> None:
+    async def test() -> None:
+        async with transfer_of_k() as (_, mover, other, writer):
+            writer.write(answer)
+            writer.write_eof()
+            await mover.expect(_NOT_READ)
+            await ask(other, "GET k", b"$5\r\nvalue\r\n")
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("deeds", "found_in"),
+    [
+        (("SWAPDB 0 1",), 1),
+        (("COPY k k DB 1", "SWAPDB 0 1"), 0),
+        (("MOVE k 1",), 1),
+        (("RENAME k l", "RENAME l k"), 0),
+        (("COPY k l", "DEL k", "RENAME l k"), 0),
+        (("DEL k", "SET k value"), 0),
+        (("PEXPIRE k 100000", "PERSIST k"), 0),
+        (("APPEND k x", "SETRANGE k 0 value", "GETRANGE k 0 4"), 0),
+        (("DEBUG RELOAD", "SET k value"), 0),
+        (("MULTI", "DEL k", "SET k value", "EXEC"), 0),
+        (("EVAL \"redis.call('DEL','k') redis.call('SET','k','value')\" 1 k",), 0),
+        (("SET k value GET",), 0),
+    ],
+)
+def test_a_key_that_was_somewhere_else_meanwhile_stays(deeds: tuple[str, ...], found_in: int, tmp_path: Path) -> None:
+    async def test() -> None:
+        directives = {"dir": str(tmp_path).encode(), "enable_debug_command": b"yes"}
+        async with transfer_of_k(**directives) as (_, mover, other, writer):
+            for deed in deeds:
+                other.send(*split(deed))
+            other.send("ECHO", "deeds are done")
+            await asyncio.wait_for(other.reader.readuntil(b"deeds are done\r\n"), REPLY_TIMEOUT_S)
+            writer.write(OK + OK)
+            await mover.expect(CHANGED)
+            await ask(other, f"SELECT {found_in}", OK)
+            await ask(other, "GETRANGE k 0 4", b"$5\r\nvalue\r\n")
+
+    run(test())
+
+
 def test_a_port_without_a_server_is_an_error() -> None:
     async def test() -> None:
         async with scripted_server() as target:
