@@ -209,7 +209,7 @@ def xclaim(context: Context, argv: list[bytes]) -> Reply:
     key, now_ms, records_before = argv[1], context.now_ms, context.records_count
     stream, group = require_group(context, key, argv[2])
     min_idle_ms = parse_min_idle(argv[4], b"XCLAIM")
-    request = parse_claim(argv, now_ms)
+    request = parse_claim(argv, now_ms, is_replayed=context.replaying)
     if request.if_owned and argv[3] not in group.consumers:
         return []
     moved = request.last_id is not None and request.last_id > group.last_id
@@ -279,7 +279,7 @@ def claim_run(context: Context, run: list[bytes]) -> bool:
     consumer.active_ms = now_ms
     for ids_count, time_ms, count in records:
         claimed = ids[start : start + ids_count]
-        group.pending.deliver(claimed, consumer, time_ms=min(time_ms, now_ms), count=count)
+        group.pending.deliver(claimed, consumer, time_ms=time_ms, count=count)
         start += ids_count
     return True
 

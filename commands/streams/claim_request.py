@@ -53,8 +53,12 @@ def parse_min_idle(token: bytes, name: bytes) -> int:
         raise GenericError(b"Invalid min-idle-time argument for %b" % name) from None
 
 
-def parse_claim(argv: list[bytes], now_ms: int) -> ClaimRequest:
-    """Returns the IDs and options of XCLAIM. Raises GenericError."""
+def parse_claim(argv: list[bytes], now_ms: int, *, is_replayed: bool) -> ClaimRequest:
+    """Returns the IDs and options of XCLAIM. Raises GenericError.
+
+    A time in the future stands for now, but not in a record (`is_replayed`): the clock of the server that wrote it, or
+    this one's before it was set, may be ahead.
+    """
     ids: list[StreamID] = []
     index = 5
     # No ID begins with a letter; the check avoids the cost of an exception.
@@ -85,7 +89,7 @@ def parse_claim(argv: list[bytes], now_ms: int) -> ClaimRequest:
             index += 1
             number = _option_number(word, argv[index])
             time_ms = now_ms - number if word == b"IDLE" else number
-            if not 0 <= time_ms <= now_ms:
+            if time_ms < 0 or (time_ms > now_ms and not is_replayed):
                 time_ms = now_ms
         else:
             raise GenericError(b"Unrecognized XCLAIM option '%b'" % shown(argv[index]))

@@ -69,9 +69,9 @@ SCRIPT = (
     "there CONFIG SET maxmemory 1", "MIGRATE T c 0 5000 REPLACE", "there CONFIG SET maxmemory 0",
     "there SET c old", "MIGRATE T '' 0 5000 KEYS c d", "MGET c d", "there MGET c d",
     "SET r 1", "there REPLICAOF 127.0.0.1 1", "MIGRATE T r 0 5000", "there REPLICAOF NO ONE", "GET r", "there GET r",
-    "there CONFIG SET min-replicas-to-write 3", "MIGRATE T r 0 5000", "there CONFIG SET min-replicas-to-write 0", "GET r",
-    "CONFIG SET min-replicas-to-write 3", "MIGRATE T r 0 5000", "MIGRATE T none 0 5000", "GET r", "there GET r",
-    "CONFIG SET min-replicas-to-write 0", "there CLIENT PAUSE 300 WRITE", "MIGRATE T r 0 100", "GET r",
+    "there CONFIG SET min-replicas-to-write 3", "MIGRATE T r 0 5000", "there CONFIG SET min-replicas-to-write 0",
+    "GET r", "CONFIG SET min-replicas-to-write 3", "MIGRATE T r 0 5000", "MIGRATE T none 0 5000", "GET r",
+    "there GET r", "CONFIG SET min-replicas-to-write 0", "there CLIENT PAUSE 300 WRITE", "MIGRATE T r 0 100", "GET r",
     "there CLIENT UNPAUSE", "MIGRATE T r 0 5000 REPLACE", "GET r", "there GET r",
     "SET r 1", "CLIENT PAUSE 100 WRITE", "MIGRATE T r 0 5000 REPLACE", "GET r", "there GET r",
     # A transaction that watches the key.

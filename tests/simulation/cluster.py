@@ -20,6 +20,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from typing import Any, Final
 from unittest import mock
 
@@ -45,6 +46,9 @@ PAUSES_MS: Final = (0, 0, 1, 5, 30, 100, 400, 1200)
 # While a link is silent.
 LONG_PAUSES_MS: Final = (*PAUSES_MS, 1200, 1200)
 KEYS: Final = ("k0", "k1", "k2")
+# The place of the libraries of functions in a digest.
+LIBRARIES: Final = (-1, b"libraries")
+HAS_SCRIPTS: Final = find_spec("lupa") is not None
 
 
 # Share of the seeds whose servers disagree about the time, by how much, and how much faster a clock may run.
@@ -191,7 +195,7 @@ class ClusterNode:
     @property
     def digest(self) -> Digest:
         """The dataset."""
-        return digest_of(self.server.store)
+        return {**digest_of(self.server.store), LIBRARIES: tuple(sorted(self.server.context.libraries.codes))}
 
     @property
     def numbers(self) -> set[int]:
@@ -230,6 +234,7 @@ class Cluster:
         self.network.nodes = {node.port: node for node in self.nodes}
         self.primary = self.nodes[0]
         self.counts: Counter[str] = Counter()
+        self.counts["runs with skewed clocks"] += self.has_skewed_clocks
         # The dataset at each place.
         self._places: dict[tuple[str, int], tuple[str, Digest]] = {}
         self._number = 0
@@ -361,11 +366,23 @@ class Cluster:
                 [f"RPUSH l {rnd.randrange(9)} {rnd.randrange(9)}", "LMOVE l m LEFT RIGHT", "LTRIM m -9 -1"],
                 [f"SADD s {rnd.randrange(20)}", "SPOP s 2", f"SADD s x{rnd.randrange(20)}"],
                 [f"ZADD z {rnd.random()} {rnd.randrange(20)}", f"ZINCRBY z 0.1 {rnd.randrange(20)}", "ZPOPMIN z"],
+                [f"ARSET array {rnd.randrange(30)} {rnd.randrange(100)}", f"ARDEL array {rnd.randrange(30)}"],
+                [f"ARINSERT array {rnd.randrange(9)} {rnd.randrange(9)}", "ARRING ring 3 a b"],
+                ["HIMPORT PREPARE fields a b", f"HIMPORT SET imported fields {rnd.randrange(9)} {rnd.randrange(9)}"],
+                [self._function_line()],
                 ["MULTI", f"HINCRBY h0 f{rnd.randrange(4)} 1", "LPOP l", f"SADD s {rnd.randrange(20)}", "EXEC"],
             ]
         )
         index = rnd.choice((0, 0, 3))
         return [f"SELECT {index}", *lines, "SELECT 0"] if index else lines
+
+    def _function_line(self) -> str:
+        name = f"f{self.rnd.randrange(3)}"
+        body = f"redis.register_function('{name}', function() return {self.rnd.randrange(9)} end)"
+        line = self.rnd.choice(("LOAD", "LOAD", "LOAD", "DELETE", "FLUSH"))
+        if line == "FLUSH" or not HAS_SCRIPTS:
+            return "FUNCTION FLUSH"
+        return f"FUNCTION DELETE {name}" if line == "DELETE" else f'FUNCTION LOAD REPLACE "#!lua name={name}\\n{body}"'
 
     def _write(self) -> None:
         writers = self._writers()

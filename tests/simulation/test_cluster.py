@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from headrace import is_compiled
+from headrace.commands.streams import claim
 from headrace.persistence.records import RecordReader
 from headrace.replication.backlog import BLOCK_SIZE, Backlog
 from headrace.replication.feed import Feed
@@ -55,7 +56,7 @@ def test_the_load_had_every_kind_of_event(counts: Counter[str]) -> None:
         pytest.skip("needs all seeds")
     wanted = ["confirmed writes", "refused writes", "promotions", "isolations", "cut links", "lost connections"]
     wanted += ["killed replicas", "killed primaries", "restarts", "full syncs", "partial syncs", "starts with a place"]
-    wanted += ["chains", "handed over"]
+    wanted += ["chains", "handed over", "runs with skewed clocks"]
     assert all(counts[name] for name in wanted), counts
 
 
@@ -171,10 +172,20 @@ def confirms_for_others(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Primary, "confirmed_count", lambda self, offset: len(self.online))
 
 
+def takes_no_time_ahead(patch: pytest.MonkeyPatch) -> None:
+    """A recorded delivery is not later than the clock of the replica says."""
+
+    def parse_as_sent(argv: list[bytes], now_ms: int, *, is_replayed: bool, parse: Any = claim.parse_claim) -> Any:
+        return parse(argv, now_ms, is_replayed=False)
+
+    patch.setattr(claim, "parse_claim", parse_as_sent)
+
+
 DEFECTS = [
     counts_a_byte_less, former_history_is_too_long, reuses_blocks_too_early, forgets_what_a_replica_needs,
     expires_on_replicas, lacks_select_after_a_promotion, uses_a_place_that_records_follow,
     extends_the_old_history_after_a_restart, counts_lost_replicas, confirms_for_others,
+    takes_no_time_ahead,
 ]  # fmt: skip
 
 
