@@ -87,6 +87,20 @@ class TestDjangoRedis:
         cache.clear()
         assert cache.get("tea") is None
 
+    def test_hashes_sets_and_sorted_sets_are_kept(self, cache: Any) -> None:
+        assert [cache.hset("cart", "tea", {"count": 3}), cache.hset("cart", "rum", 1)] == [1, 1]
+        assert (cache.hlen("cart"), sorted(cache.hkeys("cart"))) == (2, ["rum", "tea"])
+        assert cache.hexists("cart", "tea")
+        assert cache.hdel("cart", "rum") == 1
+        assert not cache.hexists("cart", "rum")
+        assert cache.sadd("tags", "a", "b") == 2
+        assert (cache.smembers("tags"), cache.smismember("tags", "a", "c")) == ({"a", "b"}, [True, False])
+        assert cache.srem("tags", "a") == 1
+        assert cache.zadd("top", {"tea": 2.0, "rum": 1.0}) == 2
+        assert cache.zincrby("top", 5, "rum") == 6.0
+        assert cache.zrange("top", 0, -1, withscores=True) == [("tea", 2.0), ("rum", 6.0)]
+        assert (cache.zpopmin("top"), cache.zcard("top")) == (("tea", 2.0), 1)
+
     def test_a_lock_has_one_owner(self, cache: Any) -> None:
         with cache.lock("packing", timeout=60):
             assert not cache.lock("packing", timeout=60).acquire(blocking=False)
