@@ -189,6 +189,7 @@ class Server:
             config, context, self.dispatcher.sessions, clock,
             self._buffers_size, self.refresh_clients,
         )  # fmt: skip
+        self.memory.may_evict = self._may_evict
         for name in ("save", "stop-writes-on-bgsave-error"):
             config.on_change(name, lambda value: self.snapshots.note_failing())
         LiveSettings(

@@ -51,6 +51,10 @@ class OutOfMemory(ReplyError):
         super().__init__(b"command not allowed when used memory > 'maxmemory'.")
 
 
+def _may_evict() -> bool:
+    return True
+
+
 class HasClient(Protocol):
     """A connection."""
 
@@ -88,6 +92,8 @@ class Memory:
         self._rest_size = 0
         # Whether keys are evicted to get within the limit, so that commands that need memory need not be refused.
         self.is_evicting = False
+        # Returns whether keys may be evicted now; set by the server.
+        self.may_evict: Callable[[], bool] = _may_evict
         # Whether the limit is near, so that commands must be checked one by one.
         self.is_tight = False
         self.peak_size = 0
@@ -177,8 +183,11 @@ class Memory:
         return used_size
 
     def refusal(self) -> OutOfMemory | None:
-        """The error of commands that need memory while the limit is exceeded; otherwise None."""
-        return OutOfMemory() if self.is_exceeded and not self.is_evicting else None
+        """The error of commands that need memory while the limit is exceeded; otherwise None.
+
+        As in Redis, None too while no key may be evicted: during a pause the command waits, and is checked at its end.
+        """
+        return OutOfMemory() if self.is_exceeded and not self.is_evicting and self.may_evict() else None
 
     @property
     def is_exceeded(self) -> bool:
