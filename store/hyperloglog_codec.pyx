@@ -46,6 +46,56 @@ cdef inline u64 word_at(const u8 *at, Py_ssize_t size) noexcept:
     return word
 
 
+def unpacked(bytes packed not None):
+    """See `hyperloglog_codec_plain.unpacked`."""
+    cdef Py_ssize_t count = PyBytes_GET_SIZE(packed) // 3, index
+    cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(packed)
+    cdef bytes registers = PyBytes_FromStringAndSize(NULL, 4 * count)
+    cdef u8 *out = <u8 *>PyBytes_AS_STRING(registers)
+    cdef unsigned int bits
+    for index in range(count):
+        bits = at[3 * index] | <unsigned int>at[3 * index + 1] << 8 | <unsigned int>at[3 * index + 2] << 16
+        out[4 * index] = bits & REGISTER_MAX
+        out[4 * index + 1] = bits >> 6 & REGISTER_MAX
+        out[4 * index + 2] = bits >> 12 & REGISTER_MAX
+        out[4 * index + 3] = bits >> 18
+    return registers
+
+
+def packed(bytes registers not None):
+    """See `hyperloglog_codec_plain.packed`."""
+    cdef Py_ssize_t count = PyBytes_GET_SIZE(registers) // 4, index
+    cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(registers)
+    cdef bytes found = PyBytes_FromStringAndSize(NULL, 3 * count)
+    cdef u8 *out = <u8 *>PyBytes_AS_STRING(found)
+    cdef unsigned int bits
+    for index in range(count):
+        bits = (
+            at[4 * index]
+            | <unsigned int>at[4 * index + 1] << 6
+            | <unsigned int>at[4 * index + 2] << 12
+            | <unsigned int>at[4 * index + 3] << 18
+        )
+        out[3 * index] = bits & 0xFF
+        out[3 * index + 1] = bits >> 8 & 0xFF
+        out[3 * index + 2] = bits >> 16
+    return found
+
+
+def merged(bytes one not None, bytes other not None):
+    """See `hyperloglog_codec_plain.merged`."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(one), index
+    cdef const u8 *left = <const u8 *>PyBytes_AS_STRING(one)
+    cdef const u8 *right = <const u8 *>PyBytes_AS_STRING(other)
+    cdef bytes found = PyBytes_FromStringAndSize(NULL, size)
+    cdef u8 *out = <u8 *>PyBytes_AS_STRING(found)
+    if PyBytes_GET_SIZE(other) != size:
+        raise ValueError("not as many registers")
+    for index in range(size):
+        out[index] = left[index] if left[index] > right[index] else right[index]
+    return found
+
+
 def histogram(bytes registers not None):
     """How many registers have each value; there is a byte for each register."""
     cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(registers)

@@ -1,6 +1,7 @@
 """What a HyperLogLog takes long for: `hyperloglog_codec` for installations without a C compiler. Both behave alike.
 
-The hash function is MurmurHash64A, by Austin Appleby, with the seed of Redis. For runs see `hyperloglog`.
+The hash function is MurmurHash64A, by Austin Appleby, with the seed of Redis. For runs see `hyperloglog`. What concerns
+all registers works on whole byte strings and long integers, since a loop in Python over them would take milliseconds.
 """
 
 from __future__ import annotations
@@ -18,6 +19,19 @@ REGISTER_MAX: Final = 63
 XZERO: Final = 0x40
 VAL: Final = 0x80
 
+_BYTES: Final = range(256)
+# The parts of registers in the three bytes: a register is in one byte, or in two next to each other.
+_LOW_SIX: Final = bytes([byte & 63 for byte in _BYTES])
+_HIGH_TWO: Final = bytes([byte >> 6 for byte in _BYTES])
+_LOW_FOUR_UP: Final = bytes([(byte & 15) << 2 for byte in _BYTES])
+_HIGH_FOUR: Final = bytes([byte >> 4 for byte in _BYTES])
+_LOW_TWO_UP: Final = bytes([(byte & 3) << 4 for byte in _BYTES])
+_HIGH_SIX: Final = bytes([byte >> 2 for byte in _BYTES])
+# The same parts, from registers to bytes.
+_LOW_TWO_TO_TOP: Final = bytes([(byte & 3) << 6 for byte in _BYTES])
+_LOW_FOUR_TO_TOP: Final = bytes([(byte & 15) << 4 for byte in _BYTES])
+_SIX_TO_TOP: Final = bytes([byte << 2 & 255 for byte in _BYTES])
+
 
 def murmur64(text: bytes) -> int:
     """Return the hash of a text, a number of 64 bits without a sign."""
@@ -31,6 +45,46 @@ def murmur64(text: bytes) -> int:
         found = (found ^ int.from_bytes(text[whole_size:], "little")) * MULTIPLIER & MASK
     found = (found ^ found >> SHIFT) * MULTIPLIER & MASK
     return found ^ found >> SHIFT
+
+
+def unpacked(packed: bytes) -> bytes:
+    """The registers, a byte for each, from packed ones: four in three bytes, the lowest bits first."""
+    first, second, third = packed[0::3], packed[1::3], packed[2::3]
+    registers = bytearray(len(packed) // 3 * 4)
+    registers[0::4] = first.translate(_LOW_SIX)
+    registers[1::4] = _either(first.translate(_HIGH_TWO), second.translate(_LOW_FOUR_UP))
+    registers[2::4] = _either(second.translate(_HIGH_FOUR), third.translate(_LOW_TWO_UP))
+    registers[3::4] = third.translate(_HIGH_SIX)
+    return bytes(registers)
+
+
+def packed(registers: bytes) -> bytes:
+    """The packed registers, from registers of a byte each."""
+    first, second, third, fourth = registers[0::4], registers[1::4], registers[2::4], registers[3::4]
+    found = bytearray(len(registers) // 4 * 3)
+    found[0::3] = _either(first, second.translate(_LOW_TWO_TO_TOP))
+    found[1::3] = _either(second.translate(_HIGH_SIX), third.translate(_LOW_FOUR_TO_TOP))
+    found[2::3] = _either(third.translate(_HIGH_FOUR), fourth.translate(_SIX_TO_TOP))
+    return bytes(found)
+
+
+def _either(one: bytes, other: bytes) -> bytes:
+    """The bits that either has; both have the same size."""
+    bits = int.from_bytes(one, "little") | int.from_bytes(other, "little")
+    return bits.to_bytes(len(one), "little")
+
+
+def merged(one: bytes, other: bytes) -> bytes:
+    """The larger of both values for each register; the arguments and the result have a byte for each."""
+    if len(one) != len(other):
+        raise ValueError("not as many registers")
+    top_bits = int.from_bytes(b"\x80" * len(one), "little")
+    left, right = int.from_bytes(one, "little"), int.from_bytes(other, "little")
+    # No register has the top bit of its byte, so that the difference of no byte borrows from the next one. The top
+    # bit stays where the left one is not smaller.
+    not_smaller = ((left | top_bits) - right & top_bits) >> 7
+    mask = (not_smaller << 8) - not_smaller
+    return (right ^ ((left ^ right) & mask)).to_bytes(len(one), "little")
 
 
 def histogram(registers: bytes) -> list[int]:

@@ -6,11 +6,11 @@ from ...protocol.replies import Reply
 from ...store.companions.hash_value import HashValue
 from ...store.errors import GenericError
 from ...store.events import HINCRBY, HINCRBYFLOAT
-from ..core import long_double
-from ..core.numbers import INT64_MAX, INT64_MIN, integer, integer_or
+from ..core.long_double import LongDouble
+from ..core.numbers import INT64_MAX, INT64_MIN, add_decimals, integer, integer_or, is_short_decimal
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
-from ..strings.counter import float_or
+from ..strings.counter import float_or, sum_text
 from .liveness import live_value
 
 
@@ -71,20 +71,24 @@ def hincrbyfloat(context: Context, argv: list[bytes]) -> Reply:
 
     Adds as INCRBYFLOAT does. Returns the new number as text. Raises GenericError, WrongType. Source: Redis 2.6.
     """
-    key, field, increment = argv[1], argv[2], float_or(argv[3], b"value is not a valid float")
-    if isinstance(increment, float):
-        raise GenericError(b"value is NaN or Infinity")
+    key, field = argv[1], argv[2]
+    increment: LongDouble | None = None
+    if not is_short_decimal(argv[3]):
+        increment = float_or(argv[3], b"value is not a valid float")
+        if isinstance(increment, float):
+            raise GenericError(b"value is NaN or Infinity")
     db = context.db
     value = db.find_companion(key, HashValue, context.now_ms)
     old = None if value is None else live_value(context, key, value, field)
-    number = float_or(b"0" if old is None else old, b"hash value is not a float")
-    result = long_double.add(number, increment)
-    if isinstance(result, float):
-        raise GenericError(b"increment would produce NaN or Infinity")
+    text = add_decimals(b"0" if old is None else old, argv[3])
+    if text is None:
+        number = float_or(b"0" if old is None else old, b"hash value is not a float")
+        if increment is None:
+            increment = float_or(argv[3], b"value is not a valid float")
+        text = sum_text(number, increment)
     if value is None or not len(value):
         value = HashValue(context.limits)
         db.add(key, value)
-    text = long_double.text_of(result)
     value.set(field, text, keeps_time=True)
     value.take_template()
     db.settle(key, value, HINCRBYFLOAT)

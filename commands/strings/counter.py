@@ -10,7 +10,7 @@ from ...store.events import INCRBY, INCRBYFLOAT
 from ...store.text import SumText
 from ..core import long_double
 from ..core.long_double import LongDouble
-from ..core.numbers import INT64_MAX, INT64_MIN, integer
+from ..core.numbers import INT64_MAX, INT64_MIN, add_decimals, integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from .values import KEY_ARGUMENT, WRITE
@@ -71,6 +71,14 @@ def float_or(text: bytes, error: bytes) -> LongDouble:
     return number
 
 
+def sum_text(number: LongDouble, increment: LongDouble) -> bytes:
+    """Returns the sum as text. Raises GenericError if it is not finite."""
+    result = long_double.add(number, increment)
+    if isinstance(result, float):
+        raise GenericError(b"increment would produce NaN or Infinity")
+    return long_double.text_of(result)
+
+
 @command(
     "INCRBYFLOAT",
     arity=3,
@@ -91,11 +99,10 @@ def incrbyfloat(context: Context, argv: list[bytes]) -> Reply:
     """
     key = argv[1]
     old = context.db.get_string(key, context.now_ms)
-    number = float_or(b"0" if old is None else old, b"value is not a valid float")
-    result = long_double.add(number, float_or(argv[2], b"value is not a valid float"))
-    if isinstance(result, float):
-        raise GenericError(b"increment would produce NaN or Infinity")
-    text = long_double.text_of(result)
+    text = add_decimals(b"0" if old is None else old, argv[2])
+    if text is None:
+        number = float_or(b"0" if old is None else old, b"value is not a valid float")
+        text = sum_text(number, float_or(argv[2], b"value is not a valid float"))
     context.db.put(key, SumText(text), INCRBYFLOAT, keep_expiry=True)
     context.log(b"SET", key, text, b"KEEPTTL")
     return text

@@ -79,3 +79,22 @@ def test_a_run_is_found_with_the_two_before(form: ModuleType) -> None:
     assert form.find_run(data, 0, 0, 15) == (5, 15, 4, 3)
     assert form.find_run(data, 0, 0, 16) is None
     assert form.find_run(bytearray(), 0, 0, 0) is None
+
+
+@in_both_forms
+def test_registers_are_packed_four_in_three_bytes(form: ModuleType) -> None:
+    registers = bytes([byte & 63 for byte in Random(SEED).randbytes(REGISTERS_COUNT)])
+    packed = form.packed(registers)
+    bits = sum(value << 6 * index for index, value in enumerate(registers))
+    assert packed == bits.to_bytes(REGISTERS_COUNT // 4 * 3, "little")
+    assert form.unpacked(packed) == registers
+    assert form.packed(b"") == form.unpacked(b"") == b""
+
+
+@in_both_forms
+def test_a_union_has_the_larger_registers(form: ModuleType) -> None:
+    draw = Random(SEED)
+    one, other = (bytes([byte & 63 for byte in draw.randbytes(REGISTERS_COUNT)]) for _ in range(2))
+    assert form.merged(one, other) == bytes(map(max, one, other))
+    with pytest.raises(ValueError, match="not as many"):
+        form.merged(one, other[1:])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.commands.core import decimals_plain
+from headrace.commands.core import decimals_plain, long_double
 
 try:
     from headrace.commands.core import decimals
@@ -42,3 +42,40 @@ def test_both_forms_agree_on_random_texts() -> None:
     for _ in range(50_000):
         token = bytes(draw.choices(b"0019.eE+-", k=draw.randrange(8)))
         assert repr(decimals.parse_decimal(token)) == repr(decimals_plain.parse_decimal(token)), token
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_short_decimals_are_added_as_long_doubles(form: Any) -> None:
+    if not form.is_short_decimal(b"1"):
+        pytest.skip("a long double is of another size here")
+    for left, right, text in (
+        (b"0", b"0", b"0"),
+        (b"-0", b"-0.0", b"0"),
+        (b"10.50", b"0.1", b"10.6"),
+        (b"5.", b"+.5", b"5.5"),
+        (b"3", b"-5", b"-2"),
+        (b"-0.000000000000000001", b"0", b"0"),
+        (b"9" * 20, b"1", b"100000000000000000000"),
+    ):
+        assert form.add_decimals(left, right) == form.add_decimals(right, left) == text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_other_spellings_are_not_added(form: Any) -> None:
+    for token in (b"", b"-", b".", b"1e3", b" 1", b"1 ", b"1\n", b"1\0", b"1.2.3", b"inf", b"nan", b"0x1", b"1" * 33):
+        assert not form.is_short_decimal(token)
+        assert form.add_decimals(token, b"1") is form.add_decimals(b"1", token) is None
+
+
+def test_random_sums_are_those_of_long_doubles() -> None:
+    draw = Random(SEED)
+    for _ in range(20_000):
+        left, right = (bytes(draw.choices(b"00123456789.-", k=draw.randrange(1, 33))) for _ in range(2))
+        found = decimals.add_decimals(left, right)
+        if found is not None:
+            one, other = long_double.parse(left), long_double.parse(right)
+            assert one is not None
+            assert other is not None
+            total = long_double.add(one, other)
+            assert isinstance(total, int)
+            assert found == long_double.text_of(total), (left, right)
