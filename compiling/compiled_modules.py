@@ -12,7 +12,7 @@ FOLDERS: Final = ("store", "protocol", "commands", "persistence", "replication",
 
 # Of them, those whose code runs for few requests: the C compiler optimizes it less, in two thirds of the time.
 RARE_FOLDERS: Final = (
-    "commands/admin", "commands/permissions", "commands/scripting", "persistence/rdb",
+    "commands/admin", "commands/permissions", "persistence/rdb",
     "server", "server/configuration", "server/reports", "server/storage",
 )  # fmt: skip
 

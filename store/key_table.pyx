@@ -626,6 +626,24 @@ cdef class KeyTable:
             if self.slots[number] != NULL:
                 yield from self.keys_of(number)
 
+    def beginning(self, bytes prefix not None):
+        """See `key_table_plain`."""
+        cdef const char *start = PyBytes_AS_STRING(prefix)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(prefix)
+        cdef list found = []
+        cdef u32 number, index
+        cdef Slot *slot
+        cdef Entry *entry
+        for number in range(SLOT_COUNT if self.slots != NULL else 0):
+            slot = self.slots[number]
+            if slot == NULL:
+                continue
+            for index in range(slot.count):
+                entry = entries_of(slot)[index]
+                if entry.key_size >= size and memcmp(key_of(entry), start, size) == 0:
+                    found.append(key_text(entry))
+        return found
+
     def items(self):
         """See `key_table_plain`."""
         cdef u32 number, index

@@ -94,6 +94,10 @@ class KeyTable:
         """See `KeySlots.scan`."""
         return self._slots.scan(cursor, count)
 
+    def beginning(self, prefix: bytes) -> list[bytes]:
+        """Return the keys that begin so, in the order of iteration."""
+        return [key for key in self if key.startswith(prefix)] if prefix else list(self)
+
     def neighbours(self, index: int) -> list[bytes]:
         """See `KeySlots.neighbours`."""
         return self._slots.neighbours(index)

@@ -1,4 +1,4 @@
-"""The registers of HyperLogLogs: 16384 numbers of six bits, packed or with a byte for each; and the estimate from them."""
+"""The registers of HyperLogLogs: 16384 numbers of six bits, packed or a byte for each; and the estimate from them."""
 
 from __future__ import annotations
 

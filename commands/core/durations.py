@@ -16,8 +16,10 @@ from typing import Final
 # Width of the buckets of short calls: 32 ns, about a twentieth of the shortest call.
 SHORT_SHIFT: Final = 5
 
-# Buckets of short calls, up to 16 us: nearly all of them, and 4 KiB for each command that was ever called.
+# Buckets of short calls, up to 16 us: nearly all of them.
 SHORT_COUNT: Final = 512
+# So many of them are made at once, as far as there are calls: INFO adds up all of each command that was ever called.
+MADE_COUNT: Final = 32
 
 # The middle of each bucket of short calls, in ns.
 MIDDLES_NS: Final = tuple(range(1 << SHORT_SHIFT - 1, SHORT_COUNT << SHORT_SHIFT, 1 << SHORT_SHIFT))
@@ -38,7 +40,7 @@ class Durations:
     __slots__ = ("_long", "_long_total_ns", "_short_ns", "_summed_count", "short")
 
     def __init__(self) -> None:
-        # Always the same list; empty until the first call.
+        # Always the same list; empty until the first call, and as long as the longest of them needs.
         self.short: list[int] = []
         # Counts by the longest duration of the bucket.
         self._long: defaultdict[int, int] = defaultdict(int)
@@ -56,11 +58,13 @@ class Durations:
 
     def add(self, duration_ns: int) -> None:
         """Count a call."""
-        if duration_ns >> SHORT_SHIFT < SHORT_COUNT:
-            if not self.short:
-                self.short += [0] * SHORT_COUNT
+        bucket = duration_ns >> SHORT_SHIFT
+        if bucket < SHORT_COUNT:
+            missing = bucket + 1 - len(self.short)
+            if missing > 0:
+                self.short += [0] * (missing + -missing % MADE_COUNT)
             self._summed_count = -1
-            self.short[duration_ns >> SHORT_SHIFT] += 1
+            self.short[bucket] += 1
         else:
             self._long[_longest_like(duration_ns)] += 1
             self._long_total_ns += duration_ns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from ...store.errors import GenericError, UnknownCommand, shown, wrong_number_of_arguments
@@ -12,7 +11,7 @@ from .table import TABLE, Row
 ECHOED_SIZE_MAX: Final = 128
 
 
-def look_up(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row | GenericError:
+def look_up(argv: list[bytes], table: dict[bytes, Row] = TABLE) -> Row | GenericError:
     """The row that runs `argv`, after a check of the arity; otherwise the error that is its reply, with Redis' text."""
     row = table.get(argv[0].upper())
     if row is None:
@@ -30,7 +29,7 @@ def look_up(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row | Gene
     return row
 
 
-def find_row(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row:
+def find_row(argv: list[bytes], table: dict[bytes, Row] = TABLE) -> Row:
     """The row that runs `argv`. Raises the GenericError of `look_up`."""
     row = look_up(argv, table)
     if isinstance(row, GenericError):

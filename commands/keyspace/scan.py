@@ -8,7 +8,7 @@ from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.errors import syntax_error
-from ...store.glob import matching_keys
+from ...store.glob import literal_prefix, matching_keys
 from ...store.value import type_name
 from ..core.member_scan import COUNT_DEFAULT, parse_cursor
 from ..core.numbers import integer
@@ -56,10 +56,11 @@ def keys(context: Context, argv: list[bytes]) -> Reply:
     db, now_ms = context.db, context.now_ms
     has_stale = db.keys.first_due_ms < now_ms
     stale = {key for key in db.expires if db.is_stale(key, now_ms)} if has_stale else set()
-    if len(db.keys) <= KEYS_AT_ONCE_MAX:
-        return _shown(list(db.keys), argv[1], stale)
-    # The list of all keys is made at once, which is fast. They are matched while other clients are served.
-    return (_matching(list(db.keys), argv[1], stale),)
+    # The keys that may match are listed at once, which is fast. They are matched while other clients are served.
+    candidates = db.keys.beginning(literal_prefix(argv[1]))
+    if len(candidates) <= KEYS_AT_ONCE_MAX:
+        return _shown(candidates, argv[1], stale)
+    return (_matching(candidates, argv[1], stale),)
 
 
 def _shown(keys: list[bytes], pattern: bytes, stale: set[bytes]) -> list[bytes]:

@@ -13,7 +13,7 @@ from ..execution.script_engine import Outcome
 from .errors import Failure, ScriptError
 from .interpreter import Interpreter
 from .run import REPL_ALL, Run, words_of
-from .values import Replies, Returned, WrittenError, as_int, c_text
+from .values import Replies, Returned, WrittenError, as_int, c_text, whole
 
 if TYPE_CHECKING:
     from ..execution.context import Context
@@ -63,12 +63,18 @@ class Engine:
         self._deadline.begin(limit_ms)
         try:
             value = lua.run(script.action, keys, arguments, self._deadline.reasons)
+            kind = type(value)
+            if kind is bytes or value is None:
+                return Outcome(value)
+            if kind is int or kind is float:
+                return Outcome(whole(value))
             returned = Returned(lua, value, run.client.protocol, limit_ms)
             return Outcome(returned.reply, returned.errors)
         except Failure as failure:
             error = WrittenError(_with_place(failure, script))
             return Outcome(error, [(error, failure.is_counted)])
         finally:
+            run.count()
             context.client, context.db, context.may_block = caller, db, may_block
             context.tracking.is_in_script = False
 
@@ -91,19 +97,21 @@ class Engine:
     # -- functions of `redis` ----------------------------------------------------------------------
 
     def _call(self, *arguments: Any) -> Any:
-        self._deadline.require()
-        reply = self._run.execute(words_of(arguments))
+        run = self._run
+        run.look_at_deadline()
+        reply = run.execute(words_of(arguments))
         if isinstance(reply, ReplyError):
             raise ScriptError(reply.wire_text, prefix=b"", is_counted=True)
-        return self._replies.value(reply, self._run.client.protocol)
+        return self._replies.value(reply, run.client.protocol)
 
     def _call_protected(self, *arguments: Any) -> Any:
-        self._deadline.require()
+        run = self._run
+        run.look_at_deadline()
         try:
-            reply = self._run.execute(words_of(arguments))
+            reply = run.execute(words_of(arguments))
         except ScriptError as error:
             return self._replies.error(error.text)
-        return self._replies.value(reply, self._run.client.protocol)
+        return self._replies.value(reply, run.client.protocol)
 
     def _log(self, *arguments: Any) -> None:
         if len(arguments) < 2:

@@ -23,6 +23,9 @@ MEMORY_SIZE_MAX: Final = 256 << 20
 # without lifting it (DIRECT_SIZE_MAX, `values.UNLIFTED_SIZE_MAX`) is much less than the memory that is left then.
 ROOMY_KIB: Final = MEMORY_SIZE_MAX >> 11
 
+# Largest difference in bytes between the limit that a script has and the one that it would get anew.
+LIMIT_SLACK: Final = 1 << 20
+
 # Up to this number and total size in bytes, keys and arguments are passed to a script one by one, else in tables.
 DIRECT_COUNT_MAX: Final = 100
 DIRECT_SIZE_MAX: Final = 1 << 20
@@ -74,6 +77,8 @@ class Interpreter:
             max_memory=0,
         )
         self._memory_limit = 0
+        # Whether the limit is set. It stays after a script, as to set it takes as long as a short script.
+        self._is_limited = False
         self._lua_error = lua51.LuaError
         self._table_type = type(self._lua.table())
         host = self._lua.table_from(
@@ -115,9 +120,11 @@ class Interpreter:
 
     def _limit_memory(self) -> None:
         self._lua.set_max_memory(self._memory_limit, total=True)
+        self._is_limited = True
 
     def _lift_memory(self) -> None:
         self._lua.set_max_memory(0)
+        self._is_limited = False
 
     def is_table(self, value: object) -> bool:
         """Whether a value from Lua is a table."""
@@ -166,19 +173,27 @@ class Interpreter:
         self._use_reasons(reasons)
         key_count: int | None = len(keys)
         words = keys + arguments
-        if len(words) > DIRECT_COUNT_MAX or sum(map(len, words)) > DIRECT_SIZE_MAX:
+        size = 0
+        for word in words:
+            size += len(word)
+        if len(words) > DIRECT_COUNT_MAX or size > DIRECT_SIZE_MAX:
+            self._lift_memory()
             self._set_words(self.table(*keys), self.table(*arguments))
             key_count, words = None, []
-        self._grant_memory()
-        self._limit_memory()
+        excess = self._memory_limit - MEMORY_SIZE_MAX - self.memory_size
+        if not self._is_limited or not -LIMIT_SLACK < excess < LIMIT_SLACK:
+            self._grant_memory()
+            self._limit_memory()
         memory_kib: Any = None
         try:
             ok, value, memory_kib = self._run(action, key_count, *words)
         except self._lua_error as error:
             raise Failure(b"ERR " + str(error).encode()) from error
         finally:
-            self._lift_memory()
-            self.memory_size = int(self._finish() if memory_kib is None else memory_kib) << 10
+            if memory_kib is None:
+                self._lift_memory()
+                memory_kib = self._finish()
+            self.memory_size = int(memory_kib) << 10
         if ok:
             return value
         raise self._failure(value)

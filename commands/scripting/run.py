@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from ...store.errors import GenericError, ReplyError, UnknownCommand
+from ..core.durations import SHORT_SHIFT
 from ..core.lookup import find_row, named_row
-from ..core.table import Flag, Row, Trait
-from ..execution.calls import call
+from ..core.table import TABLE, Flag, Row, Trait
+from ..execution.calls import broken, call, count_call, count_commands, failed
 from ..execution.enforcement import PrimaryDown, refusal_in_script
 from ..execution.targets import LogRecord, StreamRecord, for_replicas
 from .errors import ScriptError
@@ -29,6 +31,9 @@ NOSCRIPT: Final = Flag.NOSCRIPT.value
 STALE: Final = Flag.STALE.value
 DENYOOM: Final = Flag.DENYOOM.value
 MAY_REPLICATE: Final = Trait.MAY_REPLICATE.value
+
+# Time of commands after which the deadline is looked at before the next one. Lua looks at it too, more often.
+LOOK_NS: Final = 5_000_000
 
 NO_ARGUMENT: Final = b"Please specify at least one argument for this redis lib call"
 
@@ -60,6 +65,15 @@ class Run:
         self._may_need_memory = b"allow-oom" in script.flags or not _is_out_of_memory(context)
         # The flags of redis.set_repl for the next writes.
         self.replication = REPL_ALL
+        # When the deadline is looked at next, as `perf_counter_ns`, and whether that is now.
+        self._look_ns = 0
+        self._must_look = True
+        # Whether the next ordinary commands need no check but that of their rows, and whether this is true of writes.
+        # What it depends on is changed by other commands only.
+        self._is_quick = False
+        self._may_write = False
+        # Commands that are not counted yet.
+        self._uncounted = 0
         self.client = client
         client.id, client.db, client.protocol = caller.id, context.db, 2
         client.user, client.tracking, client.no_touch = caller.user, caller.tracking, caller.no_touch
@@ -69,6 +83,7 @@ class Run:
             raise PrimaryDown
         if script.has_shebang and b"no-writes" not in script.flags:
             self._require_writes(asked_read_only=read_only)
+        self._is_quick = self._has_no_checks()
 
     def _require_writes(self, *, asked_read_only: bool) -> None:
         """Refuses a script that declares writes if writes are not possible now. Raises ReplyError."""
@@ -80,8 +95,67 @@ class Run:
         if not self._may_need_memory and (refusal := self._context.server.memory.refusal()) is not None:
             raise refusal
 
+    def look_at_deadline(self) -> None:
+        """Raises ScriptError if the script must end now. Called before each command."""
+        if self._must_look:
+            self._deadline.require()
+            self._look_ns = perf_counter_ns() + LOOK_NS
+            self._must_look = False
+
     def execute(self, words: list[bytes]) -> Reply:
-        """Runs a command and returns its reply. An error of the command or of its checks is the reply."""
+        """Runs a command and returns its reply. An error of the command or of its checks is the reply.
+
+        Hot (benchmark: command-eval): an ordinary command takes the way that the dispatcher has for those of clients.
+        """
+        row = TABLE.get(words[0].upper())
+        if row is None or not self._is_quick or not row.is_ordinary or row.flag_bits & NOSCRIPT or row.subcommands:
+            return self._execute_checked(words)
+        if len(words) != row.arity if row.arity > 0 else len(words) < -row.arity:
+            return self._execute_checked(words)
+        if row.trait_bits & MAY_REPLICATE or (row.is_write and not self._may_write and not self._admits_writes()):
+            return self._execute_checked(words)
+        handler = row.handler
+        if handler is None:
+            return self._execute_checked(words)
+        context, client = self._context, self.client
+        if row.is_write:
+            self._deadline.has_written = True
+            if context.image is not None:
+                context.preserve(row, words)
+        effects = context.effects
+        effects_before = len(effects)
+        started_ns = perf_counter_ns()
+        try:
+            reply = handler(context, words)
+        except ReplyError as error:
+            reply = failed(context, row, error)
+        except Exception:
+            reply = broken(context, row, words)
+        ended_ns = perf_counter_ns()
+        self._uncounted += 1
+        duration_ns = ended_ns - started_ns
+        short_calls = row.recorder.short
+        bucket = duration_ns >> SHORT_SHIFT
+        if bucket < len(short_calls) and duration_ns < context.watched_ns:
+            short_calls[bucket] += 1
+        else:
+            count_call(context, client, row, words, duration_ns)
+        if ended_ns >= self._look_ns:
+            self._must_look = True
+        self._take_effects(effects_before)
+        return reply
+
+    def count(self) -> None:
+        """Counts the commands that are not counted yet. Called before a command that may see their number, and at the
+        end.
+        """
+        if self._uncounted:
+            count_commands(self._context, self.client, self._uncounted)
+            self._uncounted = 0
+
+    def _execute_checked(self, words: list[bytes]) -> Reply:
+        self.count()
+        self._must_look = True
         context = self._context
         try:
             row = self._admitted(words)
@@ -94,15 +168,42 @@ class Run:
         if row.is_write:
             self._deadline.has_written = True
         context.preserve(row, words)
-        effects = context.effects
-        effects_before = len(effects)
+        effects_before = len(context.effects)
         reply = call(context, row, row.handler, words)
+        self._take_effects(effects_before)
+        context.db = self.client.db
+        self._is_quick = self._has_no_checks()
+        self._may_write = False
+        return reply
+
+    def _admits_writes(self) -> bool:
+        """Whether writes are possible now; if they are, they stay so until a command of another kind."""
+        self._may_write = not self._read_only and self._refusal_of_writes() is None
+        return self._may_write
+
+    def _take_effects(self, effects_before: int) -> None:
+        """Sends the effects of a command where the script has chosen, after those of keys that have expired in it."""
+        context = self._context
         if self.replication != REPL_ALL:
             self._target(effects_before)
         if context.store.expired_keys:
-            effects[effects_before:effects_before] = context.take_expired()
-        context.db = self.client.db
-        return reply
+            context.effects[effects_before:effects_before] = context.take_expired()
+
+    def _has_no_checks(self) -> bool:
+        """Whether an ordinary command needs no check, and leaves no trace but its count."""
+        context, client = self._context, self.client
+        return (
+            client.user.is_unrestricted
+            and client.tracking is None
+            and not client.no_touch
+            and not self._caller.is_primary
+            and not context.own_keys.is_on
+            and not context.is_counting
+            and not context.records_uses
+            and not context.monitors.clients
+            and not context.hot_keys.is_active
+            and not context.server.following.is_stale
+        )
 
     def _target(self, effects_before: int) -> None:
         """Send the effects of a command only where the script has chosen."""

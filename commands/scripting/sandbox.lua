@@ -10,7 +10,7 @@ local raw_getmetatable, raw_setmetatable, raw_loadstring, raw_collectgarbage = g
     collectgarbage
 local rawget, type, tostring, tonumber, error, next, setfenv, select = rawget, type, tostring, tonumber, error, next,
     setfenv, select
-local getinfo, sethook = debug.getinfo, debug.sethook
+local getinfo, sethook, gcinfo = debug.getinfo, debug.sethook, gcinfo
 local concat, byte, match = table.concat, string.byte, string.match
 local create, resume = coroutine.create, coroutine.resume
 local as_function = python.as_function
@@ -474,6 +474,47 @@ local function hosted(action, number_count)
     end
 end
 
+-- Up to this number of arguments, a call of a command passes them on as they are, if Lua has so little memory that they
+-- cannot be too large together, and they are strings and numbers.
+local QUICK_COUNT_MAX = 8
+local PASSED = { string = true, number = true, ["nil"] = true }
+local quick_kib = host.memory_size_max / 1024 / QUICK_COUNT_MAX
+
+-- Makes the table of a reply that is a status.
+local function replied(value, is_status)
+    if is_status then
+        return { ok = value }
+    end
+    return value
+end
+
+-- Wraps the function of Python that runs a command. The result is one value.
+local function caller(action)
+    local careful = hosted(action, 0)
+    return function(...)
+        local size_kib, count, a, b, c, d, e, f, g, h = gcinfo(), select("#", ...), ...
+        if size_kib > quick_kib or size_kib > roomy_kib or count > QUICK_COUNT_MAX
+            or not (PASSED[type(a)] and PASSED[type(b)] and PASSED[type(c)])
+            or count > 3 and not (PASSED[type(d)] and PASSED[type(e)] and PASSED[type(f)] and PASSED[type(g)]
+                and PASSED[type(h)]) then
+            local value = replied(careful(...))
+            return value
+        end
+        local value, is_status = action(...)
+        if is_lifted then
+            is_lifted = false
+            limit_memory()
+        end
+        if is_status then
+            return { ok = value }
+        end
+        return value
+    end
+end
+
+-- The functions of `redis` that run commands.
+local CALLERS = { call = true, pcall = true }
+
 -- How many of the first arguments of a function of `redis` are numbers, if any.
 local NUMBER_COUNTS = { log = 1, setresp = 1, set_repl = 1 }
 
@@ -503,7 +544,7 @@ for name, functions in raw_pairs(host.functions) do
     for field, action in raw_pairs(functions) do
         action = as_function(action)
         libraries[name][field] = name == "bit" and bit_function(field, action)
-            or hosted(action, NUMBER_COUNTS[field] or 0)
+            or CALLERS[field] and caller(action) or hosted(action, NUMBER_COUNTS[field] or 0)
     end
 end
 
@@ -563,10 +604,13 @@ local function plain(value)
     return NOTHING
 end
 
+local has_libraries = host.has_libraries
+local set_words
+
 -- Removes the state of the last script. Returns the memory of Lua in KiB.
 function border.finish()
     overdue_text, running, is_lifted = nil, nil, false
-    border.set_words(nil, nil)
+    set_words(nil, nil)
     for index = 1, #exposed do
         local made = exposed[index]
         if next(made) ~= nil then
@@ -575,23 +619,27 @@ function border.finish()
             end
         end
     end
-    if gcinfo() > LARGE_MEMORY_KIB then
+    local size_kib = gcinfo()
+    if size_kib > LARGE_MEMORY_KIB then
         raw_collectgarbage()
+        size_kib = gcinfo()
     end
-    return gcinfo()
+    return size_kib
 end
 
 -- The arguments of the next function of a library.
 local function_keys, function_arguments
 
 -- Sets KEYS and ARGV of the next script, or the arguments of the next function, as tables.
-function border.set_words(keys, arguments)
-    if host.has_libraries then
+function set_words(keys, arguments)
+    if has_libraries then
         function_keys, function_arguments = keys, arguments
     else
         seen.KEYS, seen.ARGV = keys, arguments
     end
 end
+
+border.set_words = set_words
 
 function call_function()
     local value = running(function_keys, function_arguments)
@@ -639,13 +687,15 @@ end
 -- of Lua in KiB.
 function border.run(action, key_count, ...)
     if key_count == 0 then
-        border.set_words({}, { ... })
+        set_words({}, { ... })
+    elseif key_count == 1 then
+        set_words({ (...) }, { select(2, ...) })
     elseif key_count then
-        border.set_words({ raw_unpack({ ... }, 1, key_count) }, { select(key_count + 1, ...) })
+        set_words({ raw_unpack({ ... }, 1, key_count) }, { select(key_count + 1, ...) })
     end
     running, roomy_kib = action, gcinfo() + host.roomy_kib
     sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
-    local ok, value = raw_xpcall(host.has_libraries and call_function or action, handle)
+    local ok, value = raw_xpcall(has_libraries and call_function or action, handle)
     sethook()
     if type(value) == "table" or overdue_text then
         lift_memory() -- Lua needs memory to hand out a table

@@ -142,10 +142,16 @@ class Replies:
         self._position = 0
 
     def value(self, reply: Reply, protocol: int) -> Any:
-        """Returns a reply as a Lua value; an error becomes a table, as `redis.pcall` returns it."""
+        """Returns a reply as a Lua value; an error becomes a table, as `redis.pcall` returns it. A status is a pair of
+        its text and True: Lua makes the table.
+        """
         kind = type(reply)
         if kind is int or (kind is bytes and len(reply) <= UNLIFTED_SIZE_MAX):
             return reply
+        if kind is SimpleString and len(reply) <= UNLIFTED_SIZE_MAX:
+            return bytes(reply), True
+        if reply is None and protocol == 2:
+            return False
         pieces: list[Any] = []
         ENCODERS[protocol](reply, pieces)
         self._data = b"".join(piece if type(piece) is bytes else b"".join(piece) for piece in pieces)

@@ -19,7 +19,7 @@ from ...commands.clients.blocking import Blocked
 from ...commands.clients.client import Client, ReplyMode
 from ...commands.core.durations import SHORT_SHIFT
 from ...commands.core.lookup import look_up
-from ...commands.core.table import Row, Trait
+from ...commands.core.table import Flag, Row, Trait
 from ...commands.execution.calls import broken, count_call, count_commands, failed
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import log_out
@@ -44,6 +44,7 @@ from .units import Units
 logger = logging.getLogger(__name__)
 
 NOT_QUEUED: Final = Trait.NOT_QUEUED.value
+SCRIPT_RUNNER: Final = Flag.SCRIPT_RUNNER.value
 QUEUED_LINE: Final = b"+QUEUED\r\n"
 
 # Time that the requests of one read may take before other clients get their turn.
@@ -302,7 +303,9 @@ class Dispatcher:
             self.serving.serve_ready()
         elif not row.is_ordinary:
             self.serving.forget_ready()
-        if not client.needs_only_acl_check or not client.rows or not row.is_ordinary:
+        # A script changes nothing about its client, as ordinary commands do not.
+        may_change = not row.is_ordinary and not row.flag_bits & SCRIPT_RUNNER
+        if may_change or not client.needs_only_acl_check or not client.rows:
             self.refresh_client(client)
         if client.close_after_reply or runner.is_over:
             return Next.CLOSE

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from headrace.store import glob_match_plain
-from headrace.store.glob import matching_keys
+from headrace.store.glob import literal_prefix, matching_keys
 
 try:
     from headrace.store import glob_match
@@ -159,3 +159,19 @@ def test_a_pattern_of_800_kb_takes_linear_time(form: ModuleType, pattern: bytes)
     form.matches(pattern, b"a" * 1_000_000)
     form.matches(pattern, b"a")
     assert process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("pattern", "prefix"),
+    [
+        (b"", b""),
+        (b"*", b""),
+        (b"user:*", b"user:"),
+        (b"a?b", b"a"),
+        (b"ab[c]", b"ab"),
+        (b"a\\*", b"a"),
+        (b"abc", b"abc"),
+    ],
+)
+def test_what_a_pattern_matches_begins_with_its_literal_prefix(pattern: bytes, prefix: bytes) -> None:
+    assert literal_prefix(pattern) == prefix

@@ -183,6 +183,16 @@ def test_scan_meets_every_key_once_and_keys_of_one_place_together(form: Any, cou
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_keys_with_a_prefix_are_those_that_begin_so_in_the_order_of_all(form: Any) -> None:
+    table = form.KeyTable()
+    assert table.beginning(b"") == []
+    for number in range(3000):
+        table.put(b"k%d" % number if number % 3 else b"\0other%d" % number, b"value")
+    for prefix in (b"", b"k", b"k1", b"k1001", b"\0", b"\0other", b"none", b"k" * 300):
+        assert table.beginning(prefix) == [key for key in table if key.startswith(prefix)]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_neighbours_start_with_each_key_in_turn(form: Any) -> None:
     table = form.KeyTable()
     with pytest.raises(IndexError):
