@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.companions.sorted_set_value import SortedSetValue
@@ -13,7 +13,7 @@ from ..execution.context import Context
 from ..sorted_sets.ranges import ScoreBound, score_ranks
 from ..sorting.partial_sort import sort_part
 from .arguments import number, place, shown_distance, unit
-from .geohash import place_of
+from .geohash import Cell, place_of
 from .shapes import Shape
 
 NOT_A_PLACE: Final = b"could not decode requested zset member"
@@ -21,14 +21,17 @@ NOT_A_PLACE: Final = b"could not decode requested zset member"
 BATCH_COUNT: Final = 1_000
 
 
-class Found(NamedTuple):
+class Found:
     """A member in the shape. Its distance is in meters."""
 
-    member: bytes
-    score: float
-    longitude: float
-    latitude: float
-    distance: float
+    __slots__ = ("distance", "latitude", "longitude", "member", "score")
+
+    def __init__(self, member: bytes, score: float, longitude: float, latitude: float, distance: float) -> None:
+        self.member: Final = member
+        self.score: Final = score
+        self.longitude: Final = longitude
+        self.latitude: Final = latitude
+        self.distance: Final = distance
 
 
 class Search:
@@ -176,10 +179,10 @@ class Search:
         limit = self.count if self.any else 0
         shape = self.shape
         center, *neighbours = shape.cells()
-        before = None
+        before: Cell | None = None
         for cell in (center, *neighbours):
             # In a coarse grid neighbours may be the same. As in Redis, only one after the other is noticed.
-            if cell == before:
+            if before is not None and cell.is_same(before):
                 continue
             if found and limit and len(found) >= limit:
                 break
