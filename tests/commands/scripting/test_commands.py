@@ -143,6 +143,33 @@ def test_scripts_that_have_written_or_have_no_limit_continue(limit_ms: int, capl
     assert len([record for record in caplog.records if "cannot be stopped" in record.message]) == bool(limit_ms)
 
 
+def test_commands_of_scripts_are_counted_before_a_command_that_shows_their_number(rig: Rig) -> None:
+    script = (
+        "for i = 1, 3 do redis.call('GET', 'k') end "
+        "return redis.call('INFO', 'stats'):match('total_commands_processed:(%d+)')"
+    )
+    caller, stats = rig.connect(), rig.dispatcher.stats
+    before = stats.commands_processed
+    assert evaluate(caller, script) == b"$%d\r\n%d\r\n" % (len(str(before + 3)), before + 3)
+    # INFO and EVAL count too.
+    assert stats.commands_processed == before + 5
+
+
+def test_a_status_is_a_table_for_few_and_for_many_arguments(rig: Rig) -> None:
+    caller = rig.connect()
+    for words in ("'SET','k','v'", "'MSET','a','1','b','2','c','3','d','4','e','5'"):
+        script = f"local reply = redis.call({words}) return {{type(reply), reply.ok, next(reply, 'ok')}}"
+        assert evaluate(caller, script) == b"*2\r\n$5\r\ntable\r\n$2\r\nOK\r\n"
+        assert evaluate(caller, f"return select('#', redis.pcall({words}))") == b":1\r\n"
+
+
+def test_the_database_that_a_script_selects_is_that_of_its_next_commands(rig: Rig) -> None:
+    caller = rig.connect()
+    evaluate(caller, "redis.call('SET','k','0') redis.call('SELECT', 1) redis.call('SET','k','1')")
+    assert caller.call("GET k") == b"$1\r\n0\r\n"
+    assert evaluate(caller, "redis.call('SELECT', 1) return redis.call('GET','k')") == b"$1\r\n1\r\n"
+
+
 # -- the sandbox -------------------------------------------------------------------------------------
 
 
