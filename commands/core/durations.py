@@ -79,6 +79,11 @@ class Durations:
             self._long_total_ns -= duration_ns
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no call was added since the last `clear`."""
+        return not self.short and not self._long
+
+    @property
     def count(self) -> int:
         """Calls so far."""
         long_count = sum(self._long.values()) if self._long else 0
@@ -131,17 +136,25 @@ class Durations:
 
     def percentiles_ns(self, percents: Iterable[float]) -> list[int]:
         """For each percentage, the duration that so many percent of the calls did not exceed. Empty without calls."""
-        buckets = list(self._buckets())
-        total = sum(count for _, count in buckets)
-        return [_at_rank(buckets, max(1, int(percent * total / 100 + 0.5))) for percent in percents if total]
+        total = self.count
+        long_calls = sorted(self._long.items())
+        return [self._at_rank(long_calls, max(1, int(percent * total / 100 + 0.5))) for percent in percents if total]
+
+    def _at_rank(self, long_calls: list[tuple[int, int]], rank: int) -> int:
+        """The longest duration of the bucket in which the call of this rank is; the shortest call has rank 1."""
+        seen = 0
+        for index, count in enumerate(self.short):
+            seen += count
+            if seen >= rank:
+                return (index + 1 << SHORT_SHIFT) - 1
+        for longest_ns, count in long_calls:
+            seen += count
+            if seen >= rank:
+                return longest_ns
+        return 0
 
 
 def _longest_like(duration_ns: int) -> int:
     """The longest duration with the same significant bits."""
     shift = duration_ns.bit_length() - SIGNIFICANT_BITS
     return ((duration_ns >> shift) + 1 << shift) - 1
-
-
-def _at_rank(buckets: list[tuple[int, int]], rank: int) -> int:
-    ranks = accumulate(count for _, count in buckets)
-    return next(longest_ns for (longest_ns, _), last_rank in zip(buckets, ranks, strict=True) if last_rank >= rank)

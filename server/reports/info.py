@@ -16,7 +16,7 @@ from typing import Final
 
 from ... import REDIS_VERSION, __version__
 from ...commands.core.lookup import find_row
-from ...commands.core.table import DECLARED, Trait, all_rows, total_duration_us
+from ...commands.core.table import DECLARED, Trait, named_rows, total_duration_us
 from ...store.database import Database
 from .info_source import Fields, Source, zeros
 from .info_storage import memory_fields, persistence_fields
@@ -320,7 +320,7 @@ def hot_key_fields(server: Source) -> Fields:
 def command_fields(server: Source) -> Fields:
     """One line for each command that was called or refused."""
     fields: Fields = []
-    for row in all_rows():
+    for row in named_rows():
         calls = row.calls
         if calls or row.rejected_calls or row.failed_calls:
             duration_us = row.duration_us
@@ -354,7 +354,7 @@ def latency_fields(server: Source) -> Fields:
     percents = [float(word) for word in server.config.latency_tracking_info_percentiles.split()]
     names = [f"p{percent:.15g}" for percent in percents]
     fields: Fields = []
-    for row in all_rows():
+    for row in named_rows():
         if row.durations.count:
             found = row.durations.percentiles_ns(percents)
             parts = [f"{name}={value_ns / 1000:.3f}" for name, value_ns in zip(names, found, strict=True)]
