@@ -17,12 +17,12 @@ import re
 from typing import Final
 
 from .errors import CorruptHyperLogLog
-from .registers import PACKED_SIZE, REGISTER_MAX, REGISTERS_COUNT, estimate, packed, unpacked
+from .registers import PACKED_SIZE, REGISTER_MAX, REGISTERS_COUNT, estimate, packed, place_of, unpacked
 
 try:
-    from .hyperloglog_codec import find_run, histogram, spread_runs
+    from .hyperloglog_codec import find_run, histogram, raise_dense, spread_runs
 except ImportError:  # there was no C compiler at installation
-    from .hyperloglog_codec_plain import find_run, histogram, spread_runs
+    from .hyperloglog_codec_plain import find_run, histogram, raise_dense, spread_runs
 
 MAGIC: Final = b"HYLL"
 HEADER_SIZE: Final = 16
@@ -88,15 +88,6 @@ def shown_runs(text: bytes) -> bytes:
     return b" ".join(found)
 
 
-def dense_register(text: bytes, register: int) -> int:
-    """The value of a register of dense ones."""
-    bit = register * 6
-    index, shift = HEADER_SIZE + (bit >> 3), bit & 7
-    # The last register ends with the last byte.
-    pair = text[index] | (text[index + 1] << 8 if shift > 2 else 0)
-    return pair >> shift & REGISTER_MAX
-
-
 def registers_of(text: bytes) -> bytes:
     """The registers of a HyperLogLog, a byte for each. Raises CorruptHyperLogLog if the runs of sparse registers have
     fewer or more."""
@@ -146,6 +137,13 @@ class HyperLogLog:
             registers = packed(registers_of(bytes(self.data)))
             self.data[HEADER_SIZE:] = registers
             self.data[ENCODING_AT] = DENSE
+
+    def add(self, elements: list[bytes], first: int) -> tuple[int, int]:
+        """Add elements from the one at `first` on, sparse registers one element, dense ones all that are left. Returns
+        how many raised a register, and the index of the next element. Raises CorruptHyperLogLog."""
+        if self.is_dense:
+            return raise_dense(self.data, HEADER_SIZE, elements, first), len(elements)
+        return int(self.raise_register(*place_of(elements[first]))), first + 1
 
     def raise_register(self, register: int, value: int) -> bool:
         """Set a register to a value if it is smaller. Returns whether it was. Raises CorruptHyperLogLog.

@@ -20,10 +20,19 @@ cdef enum:
     REGISTER_MAX = 63
     XZERO = 0x40
     VAL = 0x80
+    INDEX_BITS = 14
+    REGISTERS_COUNT = 1 << INDEX_BITS
+    RANK_BITS = 64 - INDEX_BITS
+    # Six bits for each register.
+    PACKED_SIZE = 12288
 
 
 def murmur64(bytes text not None):
     """Return the hash of a text, a number of 64 bits without a sign."""
+    return hash_of(text)
+
+
+cdef u64 hash_of(bytes text) noexcept:
     cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(text)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(text), index
     cdef Py_ssize_t whole_size = size - size % WORD_SIZE
@@ -46,52 +55,97 @@ cdef inline u64 word_at(const u8 *at, Py_ssize_t size) noexcept:
     return word
 
 
+def place_of(bytes element not None):
+    """See `hyperloglog_codec_plain`."""
+    cdef u64 found = hash_of(element)
+    return found & (REGISTERS_COUNT - 1), rank_of(found)
+
+
+cdef inline u8 rank_of(u64 found) noexcept:
+    """The rank of the element with this hash."""
+    cdef u64 bits = found >> INDEX_BITS | <u64>1 << RANK_BITS
+    cdef u8 rank = 1
+    while not bits & 1:
+        bits >>= 1
+        rank += 1
+    return rank
+
+
+def raise_dense(bytearray data not None, Py_ssize_t start, list elements not None, Py_ssize_t first):
+    """See `hyperloglog_codec_plain`."""
+    cdef Py_ssize_t raised_count = 0, index, bit
+    cdef unsigned int pair, shift, rank
+    cdef u64 found
+    cdef bytes element
+    if start < 0 or PyByteArray_GET_SIZE(data) - start < PACKED_SIZE:
+        raise IndexError("not all registers are there")
+    if first < 0:
+        raise IndexError("no such element")
+    cdef u8 *registers = <u8 *>PyByteArray_AS_STRING(data) + start
+    for index in range(first, len(elements)):
+        element = elements[index]
+        found = hash_of(element)
+        rank = rank_of(found)
+        bit = <Py_ssize_t>(found & (REGISTERS_COUNT - 1)) * 6
+        shift = bit & 7
+        # The last register ends with the last byte.
+        pair = registers[bit >> 3] | (<unsigned int>registers[(bit >> 3) + 1] << 8 if shift > 2 else 0)
+        if (pair >> shift & REGISTER_MAX) >= rank:
+            continue
+        pair = (pair & ~(<unsigned int>REGISTER_MAX << shift)) | rank << shift
+        registers[bit >> 3] = pair & 0xFF
+        if shift > 2:
+            registers[(bit >> 3) + 1] = pair >> 8
+        raised_count += 1
+    return raised_count
+
+
 def unpacked(bytes packed not None):
-    """See `hyperloglog_codec_plain.unpacked`."""
-    cdef Py_ssize_t count = PyBytes_GET_SIZE(packed) // 3, index
+    """See `hyperloglog_codec_plain`."""
     cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(packed)
-    cdef bytes registers = PyBytes_FromStringAndSize(NULL, 4 * count)
+    cdef Py_ssize_t index
+    cdef unsigned int four
+    if PyBytes_GET_SIZE(packed) != PACKED_SIZE:
+        raise ValueError("not all registers are there")
+    cdef bytes registers = PyBytes_FromStringAndSize(NULL, REGISTERS_COUNT)
     cdef u8 *out = <u8 *>PyBytes_AS_STRING(registers)
-    cdef unsigned int bits
-    for index in range(count):
-        bits = at[3 * index] | <unsigned int>at[3 * index + 1] << 8 | <unsigned int>at[3 * index + 2] << 16
-        out[4 * index] = bits & REGISTER_MAX
-        out[4 * index + 1] = bits >> 6 & REGISTER_MAX
-        out[4 * index + 2] = bits >> 12 & REGISTER_MAX
-        out[4 * index + 3] = bits >> 18
+    for index in range(PACKED_SIZE // 3):
+        four = at[3 * index] | <unsigned int>at[3 * index + 1] << 8 | <unsigned int>at[3 * index + 2] << 16
+        out[4 * index] = four & REGISTER_MAX
+        out[4 * index + 1] = four >> 6 & REGISTER_MAX
+        out[4 * index + 2] = four >> 12 & REGISTER_MAX
+        out[4 * index + 3] = four >> 18
     return registers
 
 
 def packed(bytes registers not None):
-    """See `hyperloglog_codec_plain.packed`."""
-    cdef Py_ssize_t count = PyBytes_GET_SIZE(registers) // 4, index
+    """See `hyperloglog_codec_plain`."""
     cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(registers)
-    cdef bytes found = PyBytes_FromStringAndSize(NULL, 3 * count)
+    cdef Py_ssize_t index
+    cdef unsigned int four
+    if PyBytes_GET_SIZE(registers) != REGISTERS_COUNT:
+        raise ValueError("not all registers are there")
+    cdef bytes found = PyBytes_FromStringAndSize(NULL, PACKED_SIZE)
     cdef u8 *out = <u8 *>PyBytes_AS_STRING(found)
-    cdef unsigned int bits
-    for index in range(count):
-        bits = (
-            at[4 * index]
-            | <unsigned int>at[4 * index + 1] << 6
-            | <unsigned int>at[4 * index + 2] << 12
-            | <unsigned int>at[4 * index + 3] << 18
-        )
-        out[3 * index] = bits & 0xFF
-        out[3 * index + 1] = bits >> 8 & 0xFF
-        out[3 * index + 2] = bits >> 16
+    for index in range(PACKED_SIZE // 3):
+        four = at[4 * index] | <unsigned int>at[4 * index + 1] << 6
+        four |= <unsigned int>at[4 * index + 2] << 12 | <unsigned int>at[4 * index + 3] << 18
+        out[3 * index] = four & 0xFF
+        out[3 * index + 1] = four >> 8 & 0xFF
+        out[3 * index + 2] = four >> 16 & 0xFF
     return found
 
 
 def merged(bytes one not None, bytes other not None):
-    """See `hyperloglog_codec_plain.merged`."""
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(one), index
+    """See `hyperloglog_codec_plain`."""
     cdef const u8 *left = <const u8 *>PyBytes_AS_STRING(one)
     cdef const u8 *right = <const u8 *>PyBytes_AS_STRING(other)
-    cdef bytes found = PyBytes_FromStringAndSize(NULL, size)
+    cdef Py_ssize_t index
+    if PyBytes_GET_SIZE(one) != REGISTERS_COUNT or PyBytes_GET_SIZE(other) != REGISTERS_COUNT:
+        raise ValueError("not all registers are there")
+    cdef bytes found = PyBytes_FromStringAndSize(NULL, REGISTERS_COUNT)
     cdef u8 *out = <u8 *>PyBytes_AS_STRING(found)
-    if PyBytes_GET_SIZE(other) != size:
-        raise ValueError("not as many registers")
-    for index in range(size):
+    for index in range(REGISTERS_COUNT):
         out[index] = left[index] if left[index] > right[index] else right[index]
     return found
 

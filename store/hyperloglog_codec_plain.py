@@ -1,7 +1,8 @@
 """What a HyperLogLog takes long for: `hyperloglog_codec` for installations without a C compiler. Both behave alike.
 
-The hash function is MurmurHash64A, by Austin Appleby, with the seed of Redis. For runs see `hyperloglog`. What concerns
-all registers works on whole byte strings and long integers, since a loop in Python over them would take milliseconds.
+The functions on registers work on whole byte strings and long integers, since a loop in Python over all registers would
+take milliseconds. The hash function is MurmurHash64A, by Austin Appleby, with the seed of Redis. For runs see
+`hyperloglog`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ WORD_SIZE: Final = 8
 REGISTER_MAX: Final = 63
 XZERO: Final = 0x40
 VAL: Final = 0x80
+INDEX_BITS: Final = 14
+REGISTERS_COUNT: Final = 1 << INDEX_BITS
+RANK_BITS: Final = 64 - INDEX_BITS
+PACKED_SIZE: Final = REGISTERS_COUNT * 6 // 8
 
 _BYTES: Final = range(256)
 # The parts of registers in the three bytes: a register is in one byte, or in two next to each other.
@@ -31,6 +36,8 @@ _HIGH_SIX: Final = bytes([byte >> 2 for byte in _BYTES])
 _LOW_TWO_TO_TOP: Final = bytes([(byte & 3) << 6 for byte in _BYTES])
 _LOW_FOUR_TO_TOP: Final = bytes([(byte & 15) << 4 for byte in _BYTES])
 _SIX_TO_TOP: Final = bytes([byte << 2 & 255 for byte in _BYTES])
+# The highest and the lowest bit of the bytes of all registers.
+_TOP_BITS: Final = int.from_bytes(b"\x80" * REGISTERS_COUNT, "little")
 
 
 def murmur64(text: bytes) -> int:
@@ -47,10 +54,35 @@ def murmur64(text: bytes) -> int:
     return found ^ found >> SHIFT
 
 
+def place_of(element: bytes) -> tuple[int, int]:
+    """The register of an element and its rank, which that register is at least once the element is added."""
+    found = murmur64(element)
+    bits = found >> INDEX_BITS | 1 << RANK_BITS
+    return found & REGISTERS_COUNT - 1, (bits & -bits).bit_length()
+
+
+def raise_dense(data: bytearray, start: int, elements: list[bytes], first: int) -> int:
+    """Add elements, from the one at `first` on, to the packed registers at `start`. Returns how many raised one."""
+    raised_count = 0
+    for index in range(first, len(elements)):
+        register, rank = place_of(elements[index])
+        bit = register * 6
+        at, shift = start + (bit >> 3), bit & 7
+        # The last register ends with the last byte.
+        pair = data[at] | (data[at + 1] << 8 if shift > 2 else 0)
+        if (pair >> shift & REGISTER_MAX) < rank:
+            pair = pair & ~(REGISTER_MAX << shift) | rank << shift
+            data[at] = pair & 0xFF
+            if shift > 2:
+                data[at + 1] = pair >> 8
+            raised_count += 1
+    return raised_count
+
+
 def unpacked(packed: bytes) -> bytes:
-    """The registers, a byte for each, from packed ones: four in three bytes, the lowest bits first."""
+    """The registers, a byte for each, from packed ones."""
     first, second, third = packed[0::3], packed[1::3], packed[2::3]
-    registers = bytearray(len(packed) // 3 * 4)
+    registers = bytearray(REGISTERS_COUNT)
     registers[0::4] = first.translate(_LOW_SIX)
     registers[1::4] = _either(first.translate(_HIGH_TWO), second.translate(_LOW_FOUR_UP))
     registers[2::4] = _either(second.translate(_HIGH_FOUR), third.translate(_LOW_TWO_UP))
@@ -61,7 +93,7 @@ def unpacked(packed: bytes) -> bytes:
 def packed(registers: bytes) -> bytes:
     """The packed registers, from registers of a byte each."""
     first, second, third, fourth = registers[0::4], registers[1::4], registers[2::4], registers[3::4]
-    found = bytearray(len(registers) // 4 * 3)
+    found = bytearray(PACKED_SIZE)
     found[0::3] = _either(first, second.translate(_LOW_TWO_TO_TOP))
     found[1::3] = _either(second.translate(_HIGH_SIX), third.translate(_LOW_FOUR_TO_TOP))
     found[2::3] = _either(third.translate(_HIGH_FOUR), fourth.translate(_SIX_TO_TOP))
@@ -76,15 +108,12 @@ def _either(one: bytes, other: bytes) -> bytes:
 
 def merged(one: bytes, other: bytes) -> bytes:
     """The larger of both values for each register; the arguments and the result have a byte for each."""
-    if len(one) != len(other):
-        raise ValueError("not as many registers")
-    top_bits = int.from_bytes(b"\x80" * len(one), "little")
     left, right = int.from_bytes(one, "little"), int.from_bytes(other, "little")
     # No register has the top bit of its byte, so that the difference of no byte borrows from the next one. The top
     # bit stays where the left one is not smaller.
-    not_smaller = ((left | top_bits) - right & top_bits) >> 7
+    not_smaller = ((left | _TOP_BITS) - right & _TOP_BITS) >> 7
     mask = (not_smaller << 8) - not_smaller
-    return (right ^ ((left ^ right) & mask)).to_bytes(len(one), "little")
+    return (right ^ ((left ^ right) & mask)).to_bytes(REGISTERS_COUNT, "little")
 
 
 def histogram(registers: bytes) -> list[int]:

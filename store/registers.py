@@ -1,4 +1,4 @@
-"""The registers of HyperLogLogs: 16384 numbers of six bits, packed or a byte for each; and the estimate from them."""
+"""The registers of HyperLogLogs, 16384 numbers of six bits, packed or with a byte for each, and what they estimate."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from math import inf, sqrt
 from typing import Final
 
 try:
-    from .hyperloglog_codec import merged, murmur64, packed, unpacked
+    from .hyperloglog_codec import merged, packed, place_of, unpacked
 except ImportError:  # there was no C compiler at installation
-    from .hyperloglog_codec_plain import merged, murmur64, packed, unpacked
+    from .hyperloglog_codec_plain import merged, packed, place_of, unpacked
 
-__all__ = [
-    "PACKED_SIZE", "RANK_BITS", "REGISTERS_COUNT", "REGISTER_MAX", "estimate", "merged", "packed", "place_of",
-    "unpacked",
-]  # fmt: skip
+__all__ = ["estimate", "merged", "packed", "place_of", "unpacked"]
 
 INDEX_BITS: Final = 14
 REGISTERS_COUNT: Final = 1 << INDEX_BITS
@@ -27,13 +24,6 @@ INT64_MIN: Final = -(1 << 63)
 INT64_END: Final = 1 << 63
 
 _ALPHA: Final = 0.721347520444481703680
-
-
-def place_of(element: bytes) -> tuple[int, int]:
-    """The register of an element and its rank, which that register is at least once the element is added."""
-    found = murmur64(element)
-    bits = found >> INDEX_BITS | 1 << RANK_BITS
-    return found & REGISTERS_COUNT - 1, (bits & -bits).bit_length()
 
 
 def estimate(counts: list[int]) -> int:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
-from operator import and_, or_, xor
 from typing import Final
 
 from ...protocol.replies import Reply
@@ -14,68 +11,17 @@ from ...store.text import edited
 from ..core.table import Argument, KeySpec, command
 from ..execution.context import Context
 from ..strings.values import WRITE
-from .ranges import PIECE_SIZE
+
+try:
+    from .bit_codec import combined
+except ImportError:  # there was no C compiler at installation
+    from .bit_codec_plain import combined
 
 
-def _all(numbers: list[int]) -> int:
-    return reduce(and_, numbers)
-
-
-def _any(numbers: list[int]) -> int:
-    return reduce(or_, numbers)
-
-
-def _odd(numbers: list[int]) -> int:
-    return reduce(xor, numbers)
-
-
-def _only_in_first(numbers: list[int]) -> int:
-    return numbers[0] & ~_any(numbers[1:])
-
-
-def _only_in_others(numbers: list[int]) -> int:
-    return _any(numbers[1:]) & ~numbers[0]
-
-
-def _in_first_and_others(numbers: list[int]) -> int:
-    return numbers[0] & _any(numbers[1:])
-
-
-def _in_one(numbers: list[int]) -> int:
-    """The bits that exactly one number has."""
-    once = several = 0
-    for number in numbers:
-        several |= once & number
-        once |= number
-    return once & ~several
-
-
-# What makes one integer of those of the source keys. NOT has a table of its own.
-COMBINATIONS: Final[dict[bytes, Callable[[list[int]], int]]] = {
-    b"AND": _all,
-    b"OR": _any,
-    b"XOR": _odd,
-    b"DIFF": _only_in_first,
-    b"DIFF1": _only_in_others,
-    b"ANDOR": _in_first_and_others,
-    b"ONE": _in_one,
-}
-# Operations on the first source key and all others.
+# The operations on any number of source keys, and on the first and all others. NOT has one.
+OF_ALL: Final = (b"AND", b"OR", b"XOR", b"ONE")
 OF_FIRST_AND_OTHERS: Final = (b"DIFF", b"DIFF1", b"ANDOR")
 NOT: Final = b"NOT"
-_INVERTED: Final = bytes(range(255, -1, -1))
-
-
-def _combined(texts: list[bytes], combine: Callable[[list[int]], int]) -> bytes:
-    """Returns the result of an operation. Zeros follow the shorter strings."""
-    size = max(map(len, texts))
-    pieces: list[bytes] = []
-    for begin in range(0, size, PIECE_SIZE):
-        end = min(begin + PIECE_SIZE, size)
-        # Low bytes first: then bytes that a string does not have are zeros of its integer.
-        numbers = [int.from_bytes(text[begin:end], "little") for text in texts]
-        pieces.append(combine(numbers).to_bytes(end - begin, "little"))
-    return b"".join(pieces)
 
 
 @command(
@@ -118,7 +64,7 @@ def bitop(context: Context, argv: list[bytes]) -> Reply:
     Source: redis.io/commands/bitop, Redis 8.2.
     """
     name, target, sources = argv[1].upper(), argv[2], argv[3:]
-    if name != NOT and name not in COMBINATIONS:
+    if name != NOT and name not in OF_ALL and name not in OF_FIRST_AND_OTHERS:
         raise syntax_error()
     if name == NOT and len(sources) != 1:
         raise GenericError(b"BITOP NOT must be called with a single source key.")
@@ -126,7 +72,7 @@ def bitop(context: Context, argv: list[bytes]) -> Reply:
         raise GenericError(b"BITOP %b must be called with at least two source keys." % name)
     db, now_ms = context.db, context.now_ms
     texts = [db.read_string(key, now_ms) or b"" for key in sources]
-    result = texts[0].translate(_INVERTED) if name == NOT else _combined(texts, COMBINATIONS[name])
+    result = combined(name, texts)
     if result:
         db.overwrite(target, edited(result), SET, now_ms)
         context.log_words(argv)

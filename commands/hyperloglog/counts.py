@@ -10,7 +10,6 @@ from ...store.hyperloglog import (
     EMPTY,
     HyperLogLog,
     cached_estimate,
-    dense_register,
     estimate_of,
     estimate_registers,
     is_dense,
@@ -18,7 +17,7 @@ from ...store.hyperloglog import (
     registers_of,
     with_estimate,
 )
-from ...store.registers import REGISTERS_COUNT, merged, place_of
+from ...store.registers import REGISTERS_COUNT, merged
 from ...store.text import EMBEDDED_SIZE_MAX, edited
 from ...store.value import Value, plain_text
 from ..core.table import Argument, Flag, KeySpec, Trait, command
@@ -67,17 +66,12 @@ def pfadd(context: Context, argv: list[bytes]) -> Reply:
     db, key = context.db, argv[1]
     text = checked(db.get(key, context.now_ms))
     changes_count = 1 if text is None else 0
-    places = [place_of(element) for element in argv[2:]]
-    if text is not None and is_dense(text):
-        # Most elements raise no register; then nothing is copied.
-        places = [(register, rank) for register, rank in places if dense_register(text, register) < rank]
-        if not places:
-            return 0
     value = HyperLogLog(EMPTY if text is None else text, context.limits.hyperloglog_size_max)
+    index = 2
     try:
-        for register, rank in places:
-            if value.raise_register(register, rank):
-                changes_count += 1
+        while index < len(argv):
+            raised_count, index = value.add(argv, index)
+            changes_count += raised_count
     except CorruptHyperLogLog:
         store_quietly(db, key, bytes(value.data))
         raise
@@ -86,7 +80,8 @@ def pfadd(context: Context, argv: list[bytes]) -> Reply:
         db.put(key, edited(bytes(value.data)), PFADD, keep_expiry=True)
         context.log_words(argv, changes_count)
         return 1
-    keep_apart(db, key, bytes(value.data))
+    if not value.is_dense:
+        keep_apart(db, key, bytes(value.data))
     return 0
 
 
