@@ -101,7 +101,7 @@ class ListValue(Companion):
     def append_elements(self, elements: list[bytes]) -> None:
         """Add elements that were loaded without a node. The list becomes a quicklist: see `settle_encoding`."""
         self._is_packed = False
-        self._text_size += quicklist.push(self._nodes, self._fill, elements, False)
+        self._text_size += quicklist.add_at_end(self._nodes, self._fill, elements, False)
         self._count += len(elements)
 
     # -- changes ---------------------------------------------------------------------------------
@@ -116,17 +116,17 @@ class ListValue(Companion):
 
     def push_left(self, elements: list[bytes]) -> None:
         """Add elements before the first one, one after the other."""
-        self._push(elements, True)
+        self._add_at_end(elements, True)
 
     def push_right(self, elements: list[bytes]) -> None:
         """Add elements after the last one."""
-        self._push(elements, False)
+        self._add_at_end(elements, False)
 
-    def _push(self, elements: list[bytes], at_left: bool) -> None:
+    def _add_at_end(self, elements: list[bytes], at_left: bool) -> None:
         nodes = self._nodes
         self.make_room(elements)
         if not self._is_packed:
-            self._text_size += quicklist.push(nodes, self._fill, elements, at_left)
+            self._text_size += quicklist.add_at_end(nodes, self._fill, elements, at_left)
             self._count += len(elements)
             return
         if not nodes:

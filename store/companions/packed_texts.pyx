@@ -206,7 +206,7 @@ cdef class PackedTexts:
         self.demand(start, stop)
         remove_items(&self.block, item_at(&self.block, <u32>start), <u32>(stop - start))
 
-    def take(self, Py_ssize_t index):
+    def pop_text(self, Py_ssize_t index):
         """See `packed_texts_plain`."""
         cdef u8 *item
         cdef bytes text

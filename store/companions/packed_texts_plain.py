@@ -130,7 +130,7 @@ class PackedTexts:
         self._size -= sum(map(text_size, self.between(start, stop)))
         del self._texts[start:stop]
 
-    def take(self, index: int) -> tuple[bytes, int, int]:
+    def pop_text(self, index: int) -> tuple[bytes, int, int]:
         """Remove the text at an index. Returns it, and its bytes in a listpack and here. Raises IndexError."""
         self._demand(index, index + 1)
         text = self._texts.pop(index)

@@ -101,7 +101,7 @@ class Node:
 
     def pop(self, index: int) -> tuple[bytes, int]:
         """Remove the element at this index. Returns it, and the bytes that it took."""
-        element, size, taken = self.elements.take(index)
+        element, size, taken = self.elements.pop_text(index)
         self.size -= size
         return element, taken
 
@@ -147,7 +147,7 @@ def new_node(fill: int, element: bytes) -> Node:
     return Node([element], is_large(fill, element))
 
 
-def push(nodes: list[Node], fill: int, elements: list[bytes], at_left: bool) -> int:
+def add_at_end(nodes: list[Node], fill: int, elements: list[bytes], at_left: bool) -> int:
     """Add elements at an end, one after the other. Returns the bytes that they take."""
     index = size = 0
     while index < len(elements):

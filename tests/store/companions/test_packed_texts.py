@@ -61,7 +61,7 @@ def test_random_changes_are_those_of_a_list(form: Any) -> None:
                 model.insert(start, text)
             case 7 if size:
                 before, index = texts.packed_size, draw.randrange(size)
-                taken, listpack_size, packed_size = texts.take(index)
+                taken, listpack_size, packed_size = texts.pop_text(index)
                 assert (taken, listpack_size) == (model.pop(index), form.entry_size(taken))
                 assert packed_size == before - texts.packed_size == form.packed_size([taken])
             case 8:
