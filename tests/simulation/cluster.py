@@ -1,6 +1,6 @@
 """Three servers that replicate, on a network that delays, falls silent and breaks, with crashes.
 
-The servers have one clock, or each its own, which is minutes ahead or behind and drifts: the seed decides.
+The servers have one clock, or each its own, which is minutes fast or slow and drifts: the seed decides.
 
     Cluster(seed).run(steps_count=300)
 
