@@ -3,6 +3,7 @@
     pip install 'redis>=8'
     REDIS_URL=redis://127.0.0.1:6379 python examples/worker.py
     REDIS_SENTINELS=10.0.0.1:26379,10.0.0.2:26379 REDIS_MASTER=mymaster python examples/worker.py
+    REDIS_URL=redis://user:password@ REDIS_SENTINELS=.. REDIS_SENTINEL_PASSWORD=another python examples/worker.py
     redis-cli XADD orders '*' item tea quantity 2
 
 What becomes of an order:
@@ -25,6 +26,7 @@ from typing import Any
 try:
     import redis
     from redis.backoff import ExponentialBackoff
+    from redis.connection import SSLConnection, parse_url
     from redis.retry import Retry
     from redis.sentinel import Sentinel, SentinelManagedConnection
 except ImportError:
@@ -83,15 +85,24 @@ class FoundConnection(SentinelManagedConnection):
 
 
 def connect() -> redis.Redis:
-    """A client of the server in REDIS_URL, or of the primary that the Sentinels in REDIS_SENTINELS name."""
+    """A client of the server in REDIS_URL, or of the primary that the Sentinels in REDIS_SENTINELS name. Then REDIS_URL
+    has the user, the password and the database alone.
+    """
+    url = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
     options: dict[str, Any] = {"protocol": 2, "decode_responses": True, "retry": PATIENCE}
     sentinels = os.environ.get("REDIS_SENTINELS")
     if not sentinels:
-        return redis.Redis.from_url(os.environ.get("REDIS_URL", "redis://127.0.0.1:6379"), **options)
+        return redis.Redis.from_url(url, **options)
+    known = parse_url(url)
+    if known.get("connection_class") is SSLConnection:
+        sys.exit("With REDIS_SENTINELS, this worker does not use TLS: set REDIS_URL to redis://user:password@")
+    options |= {name: known[name] for name in ("username", "password", "db") if name in known}
     addresses = [address.rsplit(":", 1) for address in sentinels.split(",")]
     # A primary that hangs is left after the time of a read, and some more.
     options |= {"connection_class": FoundConnection, "socket_timeout": BLOCK_MS / 1000 + 3}
-    return Sentinel(addresses, socket_timeout=1).master_for(os.environ.get("REDIS_MASTER", "mymaster"), **options)
+    of_sentinels = {"socket_timeout": 1, "password": os.environ.get("REDIS_SENTINEL_PASSWORD")}
+    manager = Sentinel(addresses, sentinel_kwargs=of_sentinels, socket_timeout=1)
+    return manager.master_for(os.environ.get("REDIS_MASTER", "mymaster"), **options)
 
 
 def pack(fields: dict[str, str]) -> None:

@@ -147,7 +147,15 @@ def test_a_reader_of_replicas_finds_them_and_may_not_write(watched: Watched) -> 
 def test_the_worker_of_the_examples_continues(watched: Watched, how: Lost, tmp_path: Path) -> None:
     assert watched.sentinels is not None
     log = tmp_path / "worker.log"
-    environment = {**os.environ, "REDIS_SENTINELS": watched.sentinels.addresses, "REDIS_MASTER": NAME}
+    for server in watched.nodes:
+        with server.connect() as wire:
+            assert wire.call("ACL", "SETUSER", "packer", "on", ">secret", "~*", "&*", "+@all") == b"+OK\r\n"
+    environment = {
+        **os.environ,
+        "REDIS_URL": "redis://packer:secret@",
+        "REDIS_SENTINELS": watched.sentinels.addresses,
+        "REDIS_MASTER": NAME,
+    }
     with log.open("wb") as output:
         words = [sys.executable, str(ROOT / "examples" / "worker.py")]
         worker = subprocess.Popen(words, env=environment, stdout=output, stderr=output)
@@ -156,6 +164,7 @@ def test_the_worker_of_the_examples_continues(watched: Watched, how: Lost, tmp_p
         client.xadd("orders", {"item": "tea", "quantity": 2})
         until(lambda: "packs 2 x tea" in log.read_text(), log.read_text())
         until(lambda: client.info("clients")["blocked_clients"] == 1, "the worker does not wait")
+        assert [each["user"] for each in client.client_list() if each["cmd"] == "xreadgroup"] == ["packer"]
         watched.lose(how)
         watched.await_failover()
         call(client.xadd, "orders", {"item": "rum", "quantity": 3})
