@@ -25,6 +25,15 @@ class DueTimes:
         # (time, name), also of times that no longer hold.
         self._heap: list[tuple[int, bytes]] = []
 
+    @staticmethod
+    def of(times: list[tuple[int, bytes]]) -> DueTimes:
+        """The times of names that are all different. The list is kept."""
+        due_times = DueTimes()
+        due_times._due = {name: due_ms for due_ms, name in times}
+        due_times._heap = times
+        heapify(times)
+        return due_times
+
     def __len__(self) -> int:
         return len(self._due)
 
@@ -35,6 +44,11 @@ class DueTimes:
     def get(self, name: bytes) -> int:
         """The time of a name; NEVER_DUE_MS if it has none."""
         return self._due.get(name, NEVER_DUE_MS)
+
+    def get_each(self, names: list[bytes], absent_ms: int) -> list[int]:
+        """The times of names; `absent_ms` for each that has none."""
+        get = self._due.get
+        return [get(name, absent_ms) for name in names]
 
     def put(self, name: bytes, due_ms: int) -> None:
         """Set the time of a name."""

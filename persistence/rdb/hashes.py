@@ -31,7 +31,7 @@ from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
 from .source import Source
-from .texts import encode_strings, encode_timed, pack_texts, read_strings, unpack_texts
+from .texts import encode_strings, encode_timed, pack_texts, read_strings, read_timed_fields, unpack_texts
 from .ziplist import unpack_ziplist, unpack_zipmap
 
 HASH: Final = 4
@@ -59,6 +59,8 @@ _NAMES_ALONE: Final = 1
 
 # Later than any expiry time of a field: 48 bits.
 NO_TIME_MS: Final = (1 << 48) - 1
+SAME_FIELD: Final = "Duplicate hash fields detected"
+TIME_OUT_OF_RANGE: Final = "Hash integrity check failed: a time out of range"
 # Fields that are encoded at a time.
 _FIELDS_AT_ONCE: Final = 128
 
@@ -123,7 +125,7 @@ def _encode_timed(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     yield _first_time(value) + encode_length(len(value))
     pairs = iter(value.items())
     while piece := list(islice(pairs, _FIELDS_AT_ONCE)):
-        yield encode_timed(piece, [value.due_ms(field) or 0 for field, _ in piece], value.first_due_ms, compress)
+        yield encode_timed(piece, value.due_times([field for field, _ in piece]), value.first_due_ms, compress)
 
 
 def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
@@ -138,13 +140,15 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
             if len(words) % 2:
                 words.append(read_string(source))
             if value.set_words(words) < len(words) // 2:
-                raise RdbError("Duplicate hash fields detected")
+                raise RdbError(SAME_FIELD)
             count -= len(words) // 2
     elif kind in (HASH_TIMES, HASH_TIMES_EARLY):
         first_ms = read_time_ms(source) if kind == HASH_TIMES else 1
         count = read_length(source)
         if count > limits.hash_entries_max:
             value.become_table()
+            _read_timed(value, source, count, first_ms)
+            count = 0
         for _ in range(count):
             after = read_length(source)
             _set_timed(value, read_string(source), read_string(source), after and after + first_ms - 1)
@@ -169,6 +173,24 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
     if not len(value):
         raise EmptyValue
     return value
+
+
+def _read_timed(value: HashValue, source: Source, count: int, first_ms: int) -> None:
+    """Set so many fields of a hash table, all of which are new. Raises RdbError."""
+    found: list[tuple[int, bytes]] = []
+    while count:
+        words, times = read_timed_fields(source, count)
+        if value.set_words(words) < len(times):
+            raise RdbError(SAME_FIELD)
+        for index, after in enumerate(times):
+            due_ms = after and after + first_ms - 1
+            if due_ms:
+                found.append((due_ms, words[2 * index]))
+        count -= len(times)
+    if found:
+        if min(found)[0] < 0 or max(found)[0] > NO_TIME_MS:
+            raise RdbError(TIME_OUT_OF_RANGE)
+        value.take_times(found)
 
 
 def read_names(source: Source) -> list[bytes]:
@@ -222,9 +244,9 @@ def _of_template(names: list[bytes], texts: list[bytes], limits: Limits, *, is_p
 def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int, *, is_packed: bool = False) -> None:
     """Set a field with its expiry time, 0 for none. In a listpack it is in its place already. Raises RdbError."""
     if not 0 <= due_ms <= NO_TIME_MS:
-        raise RdbError("Hash integrity check failed: a time out of range")
+        raise RdbError(TIME_OUT_OF_RANGE)
     if not value.set(field, text, may_be_long=is_packed):
-        raise RdbError("Duplicate hash fields detected")
+        raise RdbError(SAME_FIELD)
     if due_ms:
         value.expire_at(field, due_ms, stays=is_packed)
 

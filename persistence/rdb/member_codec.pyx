@@ -68,6 +68,64 @@ def encode_timed(list pairs not None, list times not None, i64 first_ms, bint co
     return to.take()
 
 
+def read_scored(bytes block not None, Py_ssize_t position, Py_ssize_t count):
+    """See `member_codec_plain`."""
+    cdef const unsigned char *start = <const unsigned char *>PyBytes_AS_STRING(block)
+    cdef const unsigned char *end = start + PyBytes_GET_SIZE(block)
+    cdef const unsigned char *at
+    cdef const unsigned char *done
+    cdef list members = [], scores = []
+    cdef object member
+    cdef u64 bits
+    cdef double score
+    if not 0 <= position <= PyBytes_GET_SIZE(block):
+        raise IndexError("no such position")
+    done = at = start + position
+    while len(members) < count:
+        try:
+            member = read_string(&at, end)
+        except RdbError:
+            break
+        if member is None or end - at < SCORE_SIZE:
+            break
+        bits = read_little(at, SCORE_SIZE)
+        memcpy(&score, &bits, SCORE_SIZE)
+        members.append(member)
+        scores.append(score)
+        at += SCORE_SIZE
+        done = at
+    return members, scores, done - start
+
+
+def read_timed(bytes block not None, Py_ssize_t position, Py_ssize_t count):
+    """See `member_codec_plain`."""
+    cdef const unsigned char *start = <const unsigned char *>PyBytes_AS_STRING(block)
+    cdef const unsigned char *end = start + PyBytes_GET_SIZE(block)
+    cdef const unsigned char *at
+    cdef const unsigned char *done
+    cdef list words = [], times = []
+    cdef object name, text
+    cdef u64 after = 0
+    if not 0 <= position <= PyBytes_GET_SIZE(block):
+        raise IndexError("no such position")
+    done = at = start + position
+    while len(times) < count:
+        if not read_length(&at, end, &after):
+            break
+        try:
+            name = read_string(&at, end)
+            text = None if name is None else read_string(&at, end)
+        except RdbError:
+            break
+        if text is None:
+            break
+        words.append(name)
+        words.append(text)
+        times.append(after)
+        done = at
+    return words, times, done - start
+
+
 def pack_texts(list texts not None):
     """See `member_codec_plain`."""
     cdef Py_ssize_t room = LISTPACK_HEADER_SIZE + 1

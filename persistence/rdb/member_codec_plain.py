@@ -7,7 +7,7 @@ import struct
 from typing import Final
 
 from ..errors import RdbError
-from .lengths import encode_length, encode_string, read_string
+from .lengths import encode_length, encode_string, read_length, read_string
 from .listpack import encode_texts, pack, unpack
 from .source import Source
 
@@ -40,6 +40,38 @@ def encode_timed(pairs: list[tuple[bytes, bytes]], times: list[int], first_ms: i
             for pair, time_ms in zip(pairs, times, strict=True)
         ]
     )
+
+
+def read_scored(block: bytes, position: int, count: int) -> tuple[list[bytes], list[float], int]:
+    """Like `read_some`, for at most `count` members and their scores."""
+    members: list[bytes] = []
+    scores: list[float] = []
+    source = Source((block[position : position + LOOKED_AT_SIZE],))
+    while len(members) < count:
+        size = source.offset
+        try:
+            member, score = read_string(source), struct.unpack("<d", source.take(8))[0]
+        except RdbError:
+            return members, scores, position + size
+        members.append(member)
+        scores.append(score)
+    return members, scores, position + source.offset
+
+
+def read_timed(block: bytes, position: int, count: int) -> tuple[list[bytes], list[int], int]:
+    """Like `read_some`, for at most `count` fields with their values, and the numbers before them."""
+    words: list[bytes] = []
+    times: list[int] = []
+    source = Source((block[position : position + LOOKED_AT_SIZE],))
+    while len(times) < count:
+        size = source.offset
+        try:
+            after, pair = read_length(source), (read_string(source), read_string(source))
+        except RdbError:
+            return words, times, position + size
+        words += pair
+        times.append(after)
+    return words, times, position + source.offset
 
 
 def pack_texts(texts: list[bytes]) -> bytes:

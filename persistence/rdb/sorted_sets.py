@@ -7,7 +7,6 @@ the members of a listpack or a ziplist, but not their sizes.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,7 +17,7 @@ from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, encode_string, read_length, read_string
 from .source import Source
-from .texts import encode_scored, pack_texts, unpack_texts
+from .texts import encode_scored, pack_texts, read_members, unpack_texts
 from .ziplist import unpack_ziplist
 
 SORTED_SET_TEXTS: Final = 3
@@ -27,6 +26,8 @@ SORTED_SET_ZIPLIST: Final = 12
 SORTED_SET_LISTPACK: Final = 17
 SORTED_SET_TYPES: Final = (SORTED_SET_TEXTS, SORTED_SET, SORTED_SET_ZIPLIST, SORTED_SET_LISTPACK)
 
+NAN_SCORE: Final = "Zset with NAN score detected"
+SAME_MEMBER: Final = "Duplicate zset fields detected"
 # Members that are encoded at a time.
 _MEMBERS_AT_ONCE: Final = 256
 # Lengths of a text that stand for a number without one.
@@ -54,12 +55,21 @@ def encode_sorted_set(value: SortedSetValue, *, compress: bool) -> Iterator[byte
 def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue:
     """The sorted set of type `kind`. Raises RdbError."""
     value = SortedSetValue(limits)
-    if kind in (SORTED_SET, SORTED_SET_TEXTS):
+    if kind == SORTED_SET:
+        value.become_skiplist()
+        count = read_length(source)
+        while count:
+            members, scores = read_members(source, count)
+            if any(score != score for score in scores):
+                raise RdbError(NAN_SCORE)
+            if value.add_new(members, scores) < len(members):
+                raise RdbError(SAME_MEMBER)
+            count -= len(members)
+        value.shrink()
+    elif kind == SORTED_SET_TEXTS:
         value.become_skiplist()
         for _ in range(read_length(source)):
-            member = read_string(source)
-            score = struct.unpack("<d", source.take(8))[0] if kind == SORTED_SET else _text_score(source)
-            _put(value, member, score)
+            _put(value, read_string(source), _text_score(source))
         value.shrink()
     else:
         words = (unpack_texts if kind == SORTED_SET_LISTPACK else unpack_ziplist)(read_string(source))
@@ -74,9 +84,9 @@ def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue
 
 def _put(value: SortedSetValue, member: bytes, score: float, *, may_be_long: bool = False) -> None:
     if math.isnan(score):
-        raise RdbError("Zset with NAN score detected")
+        raise RdbError(NAN_SCORE)
     if value.put(member, score, may_be_long=may_be_long) != NEW:
-        raise RdbError("Duplicate zset fields detected")
+        raise RdbError(SAME_MEMBER)
 
 
 def _text_score(source: Source) -> float:

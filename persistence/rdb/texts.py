@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
-from .lengths import read_string
+from .lengths import read_length, read_string
 from .source import Source
 
 try:
-    from .member_codec import encode_scored, encode_strings, encode_timed, pack_texts, read_some, unpack_texts
+    from .member_codec import (
+        encode_scored,
+        encode_strings,
+        encode_timed,
+        pack_texts,
+        read_scored,
+        read_some,
+        read_timed,
+        unpack_texts,
+    )
 except ImportError:  # there was no C compiler at installation
-    from .member_codec_plain import encode_scored, encode_strings, encode_timed, pack_texts, read_some, unpack_texts
+    from .member_codec_plain import (
+        encode_scored,
+        encode_strings,
+        encode_timed,
+        pack_texts,
+        read_scored,
+        read_some,
+        read_timed,
+        unpack_texts,
+    )
 
-__all__ = ["encode_scored", "encode_strings", "encode_timed", "pack_texts", "read_strings", "unpack_texts"]
+__all__ = [
+    "encode_scored",
+    "encode_strings",
+    "encode_timed",
+    "pack_texts",
+    "read_members",
+    "read_strings",
+    "read_timed_fields",
+    "unpack_texts",
+]
 
 # Strings that are read at a time.
 COUNT_MAX: Final = 1024
@@ -24,3 +52,24 @@ def read_strings(source: Source, count: int) -> list[bytes]:
     texts, position = read_some(block, position, min(count, COUNT_MAX))
     source.skip_ahead(position)
     return texts or [read_string(source)]
+
+
+def read_members(source: Source, count: int) -> tuple[list[bytes], list[float]]:
+    """Like `read_strings`, for members and their scores, doubles. Raises RdbError."""
+    block, position = source.ahead()
+    members, scores, position = read_scored(block, position, min(count, COUNT_MAX))
+    source.skip_ahead(position)
+    if not members:
+        members, scores = [read_string(source)], [struct.unpack("<d", source.take(8))[0]]
+    return members, scores
+
+
+def read_timed_fields(source: Source, count: int) -> tuple[list[bytes], list[int]]:
+    """Like `read_strings`, for fields with their values, and the numbers before them. Raises RdbError."""
+    block, position = source.ahead()
+    words, times, position = read_timed(block, position, min(count, COUNT_MAX))
+    source.skip_ahead(position)
+    if not times:
+        times = [read_length(source)]
+        words = [read_string(source), read_string(source)]
+    return words, times

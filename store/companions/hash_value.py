@@ -167,6 +167,10 @@ class HashValue(Companion):
         due_ms = NEVER_DUE_MS if self._times is None else self._times.get(field)
         return None if due_ms == NEVER_DUE_MS else due_ms
 
+    def due_times(self, fields: list[bytes]) -> list[int]:
+        """The expiry times of fields, 0 for none."""
+        return [0] * len(fields) if self._times is None else self._times.get_each(fields, 0)
+
     def is_due(self, field: bytes, now_ms: int) -> bool:
         """Whether the expiry time of a field is over."""
         return self.first_due_ms < now_ms and self._times is not None and self._times.get(field) < now_ms
@@ -184,6 +188,14 @@ class HashValue(Companion):
             self._encoding = LISTPACK_EX
         if self._encoding == LISTPACK_EX and not stays:
             self._members.place(field, lambda other: times.get(other) >= due_ms)
+
+    def take_times(self, times: list[tuple[int, bytes]]) -> None:
+        """Set the expiry times of fields of a hash table that had none before; the list is kept."""
+        assert self._encoding == HASHTABLE
+        assert self._times is None
+        self._had_times = True
+        self._times = DueTimes.of(times)
+        self.first_due_ms = self._times.first()[0]
 
     def persist(self, field: bytes) -> bool:
         """Remove the expiry time of a field. Returns whether it had one."""

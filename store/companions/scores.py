@@ -205,6 +205,17 @@ class ManyScores(Scores):
         self._order.add(place_of(score, member))
         return NEW if old is None else CHANGED
 
+    def add_new(self, members: list[bytes], scores: list[float]) -> int:
+        """See `SortedSetValue.add_new`."""
+        packed = [pack_score(score) for score in scores]
+        if _NEGATIVE_ZERO in packed:
+            self._has_negative_zeros = True
+        new_count = self._members.put_words([word for pair in zip(members, packed, strict=True) for word in pair])
+        # An order that gets its places ascending is faster.
+        for place in sorted([place_of(score, member) for score, member in zip(scores, members, strict=True)]):
+            self._order.add(place)
+        return new_count
+
     def discard(self, member: bytes) -> bool:
         packed = self._members.pop(member)
         if packed is None:

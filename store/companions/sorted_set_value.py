@@ -128,6 +128,12 @@ class SortedSetValue(Companion):
                 self.become_skiplist()
         return self._scores.put(member, score)
 
+    def add_new(self, members: list[bytes], scores: list[float]) -> int:
+        """Add members to a skiplist, all of which are new. Returns how many were; if these are fewer, the sorted set is
+        of no use."""
+        assert isinstance(self._scores, ManyScores)
+        return self._scores.add_new(members, scores)
+
     def discard(self, member: bytes) -> bool:
         """Remove a member. Returns whether it was there."""
         return self._scores.discard(member)

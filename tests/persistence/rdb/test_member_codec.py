@@ -15,7 +15,7 @@ from headrace.persistence.rdb import member_codec_plain
 from headrace.persistence.rdb.lengths import encode_length, encode_string
 from headrace.persistence.rdb.listpack import encode_text, pack
 from headrace.persistence.rdb.source import Source
-from headrace.persistence.rdb.texts import COUNT_MAX, read_strings
+from headrace.persistence.rdb.texts import COUNT_MAX, read_members, read_strings, read_timed_fields
 
 try:
     from headrace.persistence.rdb import member_codec
@@ -126,3 +126,52 @@ def test_fields_are_written_with_their_times(form: ModuleType) -> None:
         encode_length(after) + encode_string(name, compress=True) + encode_string(text, compress=True)
         for (name, text), after in zip(pairs, (0, 1, 70_001), strict=True)
     )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_members_are_read_with_their_scores(form: ModuleType) -> None:
+    words: list[bytes | float] = [b"m", 1.5, b"5", -math.inf, b"x" * 300, -0.0]
+    made = form.encode_scored(words, True)
+    for count in (1, 2, 3, 9):
+        members, scores, position = form.read_scored(b"before" + made, len(b"before"), count)
+        assert repr([word for pair in zip(members, scores, strict=True) for word in pair]) == repr(words[: 2 * count])
+        assert position == len(b"before") + len(form.encode_scored(words[: 2 * count], True))
+    # A score or a member that is cut off is left.
+    assert form.read_scored(made[:-1], 0, 9)[:2] == ([b"m", b"5"], [1.5, -math.inf])
+    assert form.read_scored(b"\x03ab", 0, 9) == ([], [], 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_fields_are_read_with_the_numbers_before_them(form: ModuleType) -> None:
+    pairs = [(b"f", b"v"), (b"5", b"x" * 300), (b"g", b"")]
+    made = form.encode_timed(pairs, [0, 1_700_000_000_000, 1_700_000_070_000], 1_700_000_000_000, True)
+    words, afters = [word for pair in pairs for word in pair], [0, 1, 70_001]
+    for count in (1, 2, 3, 9):
+        found = form.read_timed(b"before" + made, len(b"before"), count)
+        assert found[:2] == (words[: 2 * count], afters[:count])
+    assert found[2] == len(b"before") + len(made)
+    # A value, a field or a number that is cut off is left.
+    for cut in (1, 2, 3):
+        assert form.read_timed(made[:-cut], 0, 9)[:2] == (words[:4], afters[:2])
+    assert form.read_timed(b"", 0, 9) == ([], [], 0)
+
+
+def test_members_and_fields_are_read_across_blocks() -> None:
+    names = [b"%d" % number for number in range(1000)]
+    scored = member_codec_plain.encode_scored([word for name in names for word in (name, float(name))], True)
+    source = Source(scored[start : start + 100] for start in range(0, len(scored), 100))
+    members: list[bytes] = []
+    scores: list[float] = []
+    while len(members) < len(names):
+        some_members, some_scores = read_members(source, len(names) - len(members))
+        members += some_members
+        scores += some_scores
+    assert (members, scores) == (names, [float(name) for name in names])
+    timed = member_codec_plain.encode_timed([(name, b"v") for name in names], [7] * len(names), 1, True)
+    source = Source(timed[start : start + 100] for start in range(0, len(timed), 100))
+    words: list[bytes] = []
+    while len(words) < 2 * len(names):
+        some_words, afters = read_timed_fields(source, len(names) - len(words) // 2)
+        assert set(afters) == {7}
+        words += some_words
+    assert words == [word for name in names for word in (name, b"v")]
