@@ -50,7 +50,7 @@ GROWS: Final[dict[str, dict[str, str]]] = {
         "xinfo-stream-2": "it shows all consumers",
         "xinfo-consumers": "it shows all consumers",
     },
-    "keys": {"keys": "it shows all keys", "keys-2": "it looks at all keys"},
+    "keys": {"keys": "it shows all keys"},
 }
 # Conditions under which a command may cost more than CONDITION_MAX times as much, and why.
 HEAVY: Final = {
