@@ -156,16 +156,16 @@ class Config:
         self._callbacks.setdefault(BY_NAME[name.encode()].name, []).append(callback)
 
     def assign(self, directive: Directive, words: list[bytes], *, adding: bool = False) -> None:
-        """Set a value at the start, before callbacks are registered. Raises BadValue."""
-        value = directive.kind.parse(words, self.value(directive), adding=adding)
-        self._compare(directive, value)
-        setattr(self, directive.attribute, value)
+        """Set a value, before callbacks are registered. Raises BadValue."""
+        setattr(self, directive.attribute, directive.kind.parse(words, self.value(directive), adding=adding))
 
-    def _compare(self, directive: Directive, value: Any) -> None:
-        """Check a value that depends on the one of another directive. Raises BadValue."""
-        if directive.name == b"array-sparse-kmax" and 0 < value <= self.array_sparse_kmin:
+    def compare(self, directive: Directive) -> None:
+        """Check a value in force that depends on the one of another directive. Raises BadValue."""
+        if self.array_sparse_kmax == 0 or self.array_sparse_kmax > self.array_sparse_kmin:
+            return
+        if directive.name == b"array-sparse-kmax":
             raise BadValue("array-sparse-kmax must be greater than array-sparse-kmin when non-zero")
-        if directive.name == b"array-sparse-kmin" and 0 < self.array_sparse_kmax <= value:
+        if directive.name == b"array-sparse-kmin":
             raise BadValue("array-sparse-kmin must be less than array-sparse-kmax")
 
     def set_many(self, pairs: Iterable[tuple[bytes, bytes]], *, is_local: bool = False) -> None:
@@ -179,6 +179,7 @@ class Config:
             words = ([] if value == b"" else value.split(b" ")) if directive.kind.several_words else [value]
             try:
                 self.assign(directive, words)
+                self.compare(directive)
             except BadValue as bad:
                 self._restore(before)
                 raise _set_failed(typed, str(bad)) from None

@@ -112,16 +112,23 @@ class Loader:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._seen: set[bytes] = set()
+        # Place and text of the line that set each directive, the last one at the end.
+        self._lines: dict[bytes, tuple[str, bytes]] = {}
         # The lines that ask for parts that Headrace does not have, by directive: a later line replaces an earlier one.
         # Lines of which each counts are stored by their text.
         self._foreign: dict[bytes, ForeignLine] = {}
 
     def finish(self) -> None:
-        """Ignore directives that Headrace does not have. Called last.
+        """Compare directives that depend on each other, and ignore those that Headrace does not have. Called last.
 
         Those that matter stop the start, unless `compat-config` says to ignore them as well.
         """
         config = self._config
+        for name, (place, shown) in reversed(self._lines.items()):
+            try:
+                config.compare(BY_NAME[name])
+            except BadValue as bad:
+                raise ConfigLineError(place, shown, str(bad)) from None
         stops: list[ConfigLineError] = []
         for each in self._foreign.values():
             if not each.matters:
@@ -191,6 +198,8 @@ class Loader:
             raise BadValue("Bad directive or wrong number of arguments")
         else:
             self._assign(directive, words[1:])
+            self._lines.pop(directive.name, None)
+            self._lines[directive.name] = place, shown
             self._foreign.pop(directive.name, None)
             if directive.is_foreign(self._config.value(directive)):
                 self._foreign[directive.name] = ForeignLine(directive.name, place, shown, directive.matters)
