@@ -140,7 +140,7 @@ def test_a_worker_says_once_that_it_waits_for_its_server(
 def test_a_worker_that_waits_is_ended_by_ctrl_c_without_a_traceback(start_worker: StartWorker, tmp_path: Path) -> None:
     worker = start_worker(url=f"unix://{tmp_path}/socket")
     log = tmp_path / "log"
-    wait_until(lambda: "cannot reach the server" in log.read_text())
+    wait_until(lambda: "cannot reach the server" in log.read_text() and log.read_text().endswith("\n"))
     worker.send_signal(signal.SIGINT)
     assert worker.wait(DEADLINE_S) == 1
     assert log.read_text().splitlines()[1:] == [f"{log.read_text().split()[0]} ends before it is ready"]
