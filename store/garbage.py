@@ -16,9 +16,11 @@ from .stream import Stream
 
 try:
     from .companions.array_slices import ArraySlices
-    from .key_table import KeyTable
 except ImportError:  # there was no C compiler at installation
     from .companions.array_slices_plain import ArraySlices  # type: ignore[assignment]
+try:
+    from .key_table import KeyTable
+except ImportError:
     from .key_table_plain import KeyTable  # type: ignore[assignment]
 
 Heap = dict[Any, Any] | list[Any] | PendingTable | KeyTable | ArraySlices
