@@ -187,9 +187,8 @@ class Server:
         self.acceptor = Acceptor(self.shared, self.accounts.users)
         self.memory = Memory(
             config, context, self.dispatcher.sessions, clock,
-            self._buffers_size, self.refresh_clients,
+            self._buffers_size, self.refresh_clients, self._may_evict,
         )  # fmt: skip
-        self.memory.may_evict = self._may_evict
         for name in ("save", "stop-writes-on-bgsave-error"):
             config.on_change(name, lambda value: self.snapshots.note_failing())
         LiveSettings(

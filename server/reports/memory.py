@@ -51,10 +51,6 @@ class OutOfMemory(ReplyError):
         super().__init__(b"command not allowed when used memory > 'maxmemory'.")
 
 
-def _may_evict() -> bool:
-    return True
-
-
 class HasClient(Protocol):
     """A connection."""
 
@@ -62,7 +58,10 @@ class HasClient(Protocol):
 
 
 class Memory:
-    """The used memory of one server. Calls `on_tight` whenever `is_tight` has changed."""
+    """The used memory of one server. Calls `on_tight` whenever `is_tight` has changed.
+
+    `may_evict`: whether keys may be evicted now, so that a command that needs memory waits or is refused.
+    """
 
     def __init__(
         self,
@@ -72,6 +71,7 @@ class Memory:
         clock: Callable[[], int],
         buffers_size: Callable[[], int],
         on_tight: Callable[[], None],
+        may_evict: Callable[[], bool],
     ) -> None:
         self._config = config
         self._context = context
@@ -80,6 +80,7 @@ class Memory:
         self._clock = clock
         self._buffers_size = buffers_size
         self._on_tight = on_tight
+        self._may_evict = may_evict
         # Streams still to be measured in this round.
         self._round: list[tuple[Database, bytes]] = []
         # Clients still to be measured in this round.
@@ -92,8 +93,6 @@ class Memory:
         self._rest_size = 0
         # Whether keys are evicted to get within the limit, so that commands that need memory need not be refused.
         self.is_evicting = False
-        # Returns whether keys may be evicted now; set by the server.
-        self.may_evict: Callable[[], bool] = _may_evict
         # Whether the limit is near, so that commands must be checked one by one.
         self.is_tight = False
         self.peak_size = 0
@@ -187,7 +186,7 @@ class Memory:
 
         As in Redis, None too while no key may be evicted: during a pause the command waits, and is checked at its end.
         """
-        return OutOfMemory() if self.is_exceeded and not self.is_evicting and self.may_evict() else None
+        return OutOfMemory() if self.is_exceeded and not self.is_evicting and self._may_evict() else None
 
     @property
     def is_exceeded(self) -> bool:
