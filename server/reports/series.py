@@ -293,8 +293,8 @@ SERVER_SERIES: Final = (
     _many(
         "headrace_replica_silence_seconds",
         "gauge",
-        "Time since a replica has confirmed anything, which it does once a second: whether it is alive. How late its data "
-        "are is `headrace_replica_lag_bytes`. Absent while it is sent a snapshot.",
+        "Time since a replica has confirmed anything, which it does once a second: whether it is alive. How late its "
+        "data are is `headrace_replica_lag_bytes`. Absent while it is sent a snapshot.",
         ("replica",),
         _replica_silence,
     ),

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from crossing.acts import other_values
 
+from crossing.acts import other_values
 from headrace.server.configuration.config import Config
 from headrace.server.configuration.config_lines import ConfigLineError
 from headrace.server.configuration.configfile import load_text
