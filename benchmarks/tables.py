@@ -207,6 +207,10 @@ def replicas_part(run: Run) -> Iterator[str]:
     yield "request; in brackets is how much dearer it is than without a replica. What else was measured in the same run"
     yield "is in the last column, of Headrace and in brackets of Redis."
     yield ""
+    yield "Replicas run on the processors of the primary here. With more processes than processors, they take time and"
+    yield "caches from it, and there are fewer requests a second. A reader of the stream of changes does nothing with"
+    yield "it: its rows show what the primary itself does for one replica and for three."
+    yield ""
     yield "| row | Headrace | Redis | times better | Headrace, CPU us | Redis, CPU us | besides, ms |"
     yield "|---|---|---|---|---|---|---|"
     results = measured(run, replicas.TABLE)
