@@ -48,6 +48,7 @@ from .requests.client_limits import ClientLimits
 from .requests.connected_clients import ConnectedClients
 from .requests.cross_protocol import CrossProtocol
 from .requests.dispatch import Dispatcher
+from .requests.long_commands import LongCommands
 from .requests.pushes import Pushes
 from .requests.turns import Turns
 from .requests.upkeep import Upkeep
@@ -179,6 +180,9 @@ class Server:
         self.migrations = Migrations(
             lambda client: self.dispatcher.serving.run_after_work(client, clock()), self.turns.finish, self._call_soon
         )
+        self.long_commands = LongCommands(
+            self.dispatcher, lambda client: self.dispatcher.serving.run_after_work(client, clock()), self.turns.finish
+        )
         self.stopping = Stopping(
             config, self.primary, self.dispatcher, clock, self.monotonic,
             prepare=lambda save: self.prepare_stop(save), end=self.end,
@@ -202,7 +206,8 @@ class Server:
         )  # fmt: skip
         context.server = Services(
             config, self.stats, self.memory, self.periodic, pushes, connected, self.accounts, self.storage,
-            self.primary, self.following, self.failover, self.migrations, ServerReports(self),
+            self.primary, self.following, self.failover, self.migrations, self.long_commands,
+            ServerReports(self),
         )  # fmt: skip
         self.eviction = Eviction(
             config, context, self.memory, self.stats,
@@ -412,6 +417,7 @@ class Server:
         self.turns.stop()
         self.following.stop()
         self.migrations.stop()
+        self.long_commands.stop()
         self.turns.flush()
         self.primary.stop()
         self.snapshots.stop()

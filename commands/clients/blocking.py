@@ -70,7 +70,7 @@ class Blocked:
         self.block_ms = block_ms
         # Time until a pending entry may have become idle enough (XREADGROUP CLAIM).
         self.wake_in_ms = wake_in_ms
-        # Run time of the handler before it blocked; set by its caller.
+        # Run time of the handler before it blocked, set by its caller, and of what was done for it since.
         self.spent_ns = 0
         # The command as the client sent it, if that is not `argv`.
         self.sent = sent

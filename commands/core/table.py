@@ -77,6 +77,8 @@ class Trait(FlagEnum):
     WHILE_SUBSCRIBED = auto()
     # Other clients may receive its messages, or it may run a script that writes. Redis replicates it.
     MAY_REPLICATE = auto()
+    # May be carried out in slices, and does not write. It waits for another command that is.
+    IN_SLICES = auto()
     # Is refused while writes are refused with MISCONF.
     REFUSED_WITH_WRITES = auto()
     # Sets the time of the last use of its keys, even for a client with CLIENT NO-TOUCH.

@@ -51,6 +51,8 @@ def call(
     except Exception:
         reply = broken(context, row, words_of(argv))
     duration_ns = perf_counter_ns() - started_ns
+    if client.blocked is not None:
+        duration_ns += client.blocked.spent_ns
     for value, used_ms in untouched:
         value.used_ms = used_ms
     if due_times is not None:

@@ -14,6 +14,7 @@ from ..core.directives import Directives
 from ..permissions.log import AclLog
 from ..permissions.users import Users
 from .migration import Order, Outcome
+from .sliced_work import SlicedWork
 
 
 class Counters(Protocol):
@@ -198,6 +199,18 @@ class Migrations(Protocol):
         ...
 
 
+class LongCommands(Protocol):
+    """Commands that are carried out in slices: `server.requests.long_commands.LongCommands`."""
+
+    def begin(self, work: SlicedWork) -> bool:
+        """Begin a command, which is run again when all its steps have been taken. Returns False if it cannot wait."""
+        ...
+
+    def take(self, client: Client) -> SlicedWork | None:
+        """The work of a client that has ended, once; None if there is none."""
+        ...
+
+
 class Log(Protocol):
     """The append-only file: `persistence.aof.AppendOnlyLog`."""
 
@@ -356,4 +369,5 @@ class Services:
     following: Following
     failover: Failover
     migrations: Migrations
+    long_commands: LongCommands
     reports: Reports

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from ...protocol.replies import Reply, SetReply
@@ -13,12 +13,17 @@ from ...store.limits import Limits
 from ..core.numbers import INT64_MAX, integer_between
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from ..execution.sliced_work import Steps
+from ..execution.slices import STEP_COUNT, carried_out
 
 LIMIT_NEGATIVE: Final = b"LIMIT can't be negative"
 
-# The members of a result, which end after a number of them.
-Members = list[bytes]
-Combine = Callable[[list[SetValue | None], int], Members]
+# Members that a part has at least, unless a set has fewer.
+PART_COUNT_MIN: Final = 64
+
+# The members of a result, a part at a time; the parts are made of so many members of a set.
+Parts = Iterator[list[bytes]]
+Combine = Callable[[list[SetValue | None], int], Parts]
 
 
 def _sets(context: Context, keys: list[bytes]) -> list[SetValue | None]:
@@ -27,87 +32,70 @@ def _sets(context: Context, keys: list[bytes]) -> list[SetValue | None]:
     return [db.read_companion(key, SetValue, now_ms) for key in keys]
 
 
-def _intersection(sets: list[SetValue | None], limit: int) -> Members:
-    """The members that all sets have, in the order of the smallest set; not more than `limit`."""
-    found: Members = []
+def _intersection(sets: list[SetValue | None], count: int) -> Parts:
+    """The members that all sets have, in the order of the smallest set."""
     present = sorted([value for value in sets if value is not None], key=len)
     if len(present) < len(sets):
-        return found
-    smallest, others = present[0], present[1:]
-    if limit >= len(smallest):
-        found = smallest.members()
+        return
+    others = present[1:]
+    for members in present[0].parts(count):
         for other in others:
-            found = [member for member in found if member in other]
-        return found
-    for member in smallest.members_in_turn():
-        for other in others:
-            if member not in other:
-                break
-        else:
-            found.append(member)
-            if len(found) == limit:
-                break
-    return found
+            members = [member for member in members if member in other]
+        yield members
 
 
-def _union(sets: list[SetValue | None], limit: int) -> Members:
-    """The members that any set has; not more than `limit`."""
+def _union(sets: list[SetValue | None], count: int) -> Parts:
+    """The members that any set has; those of several sets come several times."""
+    for value in sets:
+        if value is not None:
+            yield from value.parts(count)
+
+
+def _difference(sets: list[SetValue | None], count: int) -> Parts:
+    """The members of the first set that no other set has."""
+    first = sets[0]
+    if first is None or first in sets[1:]:
+        return
+    others = sorted([value for value in sets[1:] if value is not None], key=len, reverse=True)
+    for members in first.parts(count):
+        for other in others:
+            members = [member for member in members if member not in other]
+        yield members
+
+
+def _members(parts: Parts) -> list[bytes]:
+    """The different members of all parts, in the order of their first arrival."""
     found: dict[bytes, None] = {}
-    if limit < INT64_MAX:
-        for value in sets:
-            for member in () if value is None else value.members_in_turn():
-                found[member] = None
-                if len(found) == limit:
-                    return list(found)
-    else:
-        for value in sets:
-            if value is not None:
-                found.update(dict.fromkeys(value.members()))
+    for part in parts:
+        found.update(dict.fromkeys(part))
     return list(found)
 
 
-def _difference(sets: list[SetValue | None], limit: int) -> Members:
-    """The members of the first set that no other set has; not more than `limit`."""
-    first = sets[0]
-    if first is None or first in sets[1:]:
-        return []
-    others = sorted([value for value in sets[1:] if value is not None], key=len, reverse=True)
-    found: Members = []
-    if limit >= len(first):
-        found = first.members()
-        for other in others:
-            found = [member for member in found if member not in other]
-        return found
-    for member in first.members_in_turn():
-        for other in others:
-            if member in other:
-                break
-        else:
-            found.append(member)
-            if len(found) == limit:
-                break
-    return found
-
-
-def _ordered(sets: list[SetValue | None], members: Members) -> Members:
+def _ordered(sets: list[SetValue | None], members: list[bytes]) -> list[bytes]:
     """Members of a result in Redis' order: ascending if all sets are intsets."""
     if all(value is None or value.encoding == INTSET for value in sets):
         return sorted(members, key=int)
     return members
 
 
-def _result(limits: Limits, sets: list[SetValue | None], members: Members) -> SetValue:
-    """The set with these members, in the encoding that Redis chooses for a result."""
+def _result(limits: Limits, parts: Parts) -> Steps:
+    """Makes the set with these members, in the encoding that Redis chooses for a result."""
     result = SetValue(limits)
-    result.add_all(members)
+    for part in parts:
+        result.add_all(part)
+        yield
     return result
 
 
 def _store(context: Context, argv: list[bytes], combine: Combine, event: Event) -> Reply:
-    """Stores the result of sets under `argv[1]`. Returns its number of members."""
+    """Stores the result of sets under `argv[1]`. Returns its number of members; Blocked while they are combined."""
     db, key = context.db, argv[1]
     sets = _sets(context, argv[2:])
-    result = _result(context.limits, sets, combine(sets, INT64_MAX))
+    count = sum([len(value) for value in sets if value is not None])
+    result = carried_out(context, argv, count, _result(context.limits, combine(sets, STEP_COUNT)))
+    if type(result) is not SetValue:
+        blocked: Reply = result
+        return blocked
     if not len(result):
         if db.delete(key, DEL):
             context.log_words(argv)
@@ -131,7 +119,13 @@ def _card(context: Context, argv: list[bytes], combine: Combine, *, has_approx: 
         elif word != b"APPROX" or not has_approx:
             raise syntax_error()
         index += 1
-    return len(combine(_sets(context, argv[2 : 2 + count]), limit or INT64_MAX))
+    limit = limit or INT64_MAX
+    found: set[bytes] = set()
+    for part in combine(_sets(context, argv[2 : 2 + count]), max(min(limit, STEP_COUNT), PART_COUNT_MIN)):
+        found.update(part)
+        if len(found) >= limit:
+            return limit
+    return len(found)
 
 
 @command(
@@ -150,7 +144,7 @@ def _card(context: Context, argv: list[bytes], combine: Combine, *, has_approx: 
 def sinter(context: Context, argv: list[bytes]) -> Reply:
     """SINTER key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
     sets = _sets(context, argv[1:])
-    return SetReply(_ordered(sets, _intersection(sets, INT64_MAX)))
+    return SetReply(_ordered(sets, _members(_intersection(sets, STEP_COUNT))))
 
 
 @command(
@@ -169,7 +163,7 @@ def sinter(context: Context, argv: list[bytes]) -> Reply:
 def sunion(context: Context, argv: list[bytes]) -> Reply:
     """SUNION key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
     sets = _sets(context, argv[1:])
-    return SetReply(_ordered(sets, _union(sets, INT64_MAX)))
+    return SetReply(_ordered(sets, _members(_union(sets, STEP_COUNT))))
 
 
 @command(
@@ -188,7 +182,7 @@ def sunion(context: Context, argv: list[bytes]) -> Reply:
 def sdiff(context: Context, argv: list[bytes]) -> Reply:
     """SDIFF key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
     sets = _sets(context, argv[1:])
-    return SetReply(_ordered(sets, _difference(sets, INT64_MAX)))
+    return SetReply(_ordered(sets, _members(_difference(sets, STEP_COUNT))))
 
 
 @command(

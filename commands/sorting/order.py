@@ -1,13 +1,16 @@
-"""The order of sorted elements: by numbers or by texts, of their own or of a pattern."""
+"""The order of sorted elements: by numbers or by texts, of their own or of a pattern. All is done in steps."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Final
 
 from ...store.errors import NUL, GenericError
 from ..core.numbers import parse_float
+from ..execution.slices import STEP_COUNT
 from .partial_sort import sort_part
 from .patterns import until_nul
+from .sorted_runs import sort_in_steps
 
 NOT_A_NUMBER: Final = b"One or more scores can't be converted into double"
 
@@ -16,19 +19,66 @@ NOT_A_NUMBER: Final = b"One or more scores can't be converted into double"
 _PLAIN: Final = b"0123456789+-."
 _PLAIN_SIZE_MAX: Final = 300
 
+# The last step returns elements.
+Elements = Generator[None, None, list[bytes]]
 
-def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *, reverse: bool) -> list[bytes]:
+
+def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *, reverse: bool) -> Elements:
     """The elements in the order of their weights, or of their own numbers; those of one number are ordered by their
     bytes. A missing weight is 0. Raises GenericError if a weight is no number."""
-    numbers = _numbers(elements if weights is None else [weight if weight is not None else b"0" for weight in weights])
-    if len(set(numbers)) == len(numbers):
-        # No bytes are compared, and no element is looked up by its hash.
-        places = sorted(range(len(numbers)), key=numbers.__getitem__, reverse=reverse)
-        return [elements[place] for place in places]
-    number_of = dict(zip(elements, numbers, strict=True))
-    ordered = sorted(elements, reverse=reverse)
-    ordered.sort(key=number_of.__getitem__, reverse=reverse)
+    numbers: list[float] = []
+    for start in range(0, len(elements), STEP_COUNT):
+        if weights is None:
+            numbers += _numbers(elements[start : start + STEP_COUNT])
+        else:
+            part = weights[start : start + STEP_COUNT]
+            numbers += _numbers([weight if weight is not None else b"0" for weight in part])
+        yield
+    places = yield from sort_in_steps(list(range(len(numbers))), numbers.__getitem__, reverse=reverse)
+    ordered: list[bytes] = []
+    start = 0
+    while start < len(places):
+        end = _end_of_step(numbers, places, start)
+        if end > start:
+            ordered += _by_bytes_too(elements, numbers, places[start:end], reverse=reverse)
+            yield
+        else:
+            number = numbers[places[start]]
+            while end < len(places) and numbers[places[end]] == number:
+                end += 1
+                if not end % STEP_COUNT:
+                    yield
+            found = [elements[place] for place in places[start:end]]
+            ordered += yield from sort_in_steps(found, None, reverse=reverse)
+        start = end
     return ordered
+
+
+def _end_of_step(numbers: list[float], places: list[int], start: int) -> int:
+    """The end of the places of a step, before those of a number that does not end in it; `start` if there are no
+    others."""
+    end = start + STEP_COUNT
+    if end >= len(places):
+        return len(places)
+    number = numbers[places[end]]
+    while end > start and numbers[places[end - 1]] == number:
+        end -= 1
+    return end
+
+
+def _by_bytes_too(elements: list[bytes], numbers: list[float], places: list[int], *, reverse: bool) -> list[bytes]:
+    """The elements at these places, which are in the order of their numbers: those of one number by their bytes."""
+    found = [elements[place] for place in places]
+    values = [numbers[place] for place in places]
+    if len(set(values)) == len(values):
+        return found
+    start = 0
+    for end in range(1, len(found) + 1):
+        if end == len(found) or values[end] != values[start]:
+            if end - start > 1:
+                found[start:end] = sorted(found[start:end], reverse=reverse)
+            start = end
+    return found
 
 
 def _numbers(texts: list[bytes]) -> list[float]:
@@ -47,33 +97,50 @@ def _numbers(texts: list[bytes]) -> list[float]:
     return numbers
 
 
-def sort_by_own_texts(elements: list[bytes], *, reverse: bool, is_stored: bool) -> list[bytes]:
+def sort_by_own_texts(elements: list[bytes], *, reverse: bool, is_stored: bool) -> Elements:
     """The elements in the order of their bytes. Bytes after a NUL count only for a result that is stored."""
-    if is_stored or not any(NUL in element for element in elements):
-        return sorted(elements, reverse=reverse)
-    return sorted(elements, key=until_nul, reverse=reverse)
+    has_nul = False
+    for start in range(0, 0 if is_stored else len(elements), STEP_COUNT):
+        has_nul = has_nul or any(NUL in element for element in elements[start : start + STEP_COUNT])
+        yield
+    found = yield from sort_in_steps(elements, until_nul if has_nul else None, reverse=reverse)
+    return found
 
 
 def sort_by_texts(
     elements: list[bytes], weights: list[bytes | None], *, reverse: bool, is_stored: bool, start: int, stop: int
-) -> list[bytes]:
+) -> Elements:
     """The elements in the order of their weights; a missing one is before all others. Only those from index `start` on,
     before `stop`, are in their places.
 
     Elements of equal weights keep their order, unless only a part is sorted: then they are as Redis' algorithm leaves
     them.
     """
-    texts = [weight if weight is None or is_stored else until_nul(weight) for weight in weights]
-    distinct = sorted({text for text in texts if text is not None})
+    texts: list[bytes | None] = []
+    different: set[bytes | None] = set()
+    for first in range(0, len(weights), STEP_COUNT):
+        part = [
+            weight if weight is None or is_stored else until_nul(weight)
+            for weight in weights[first : first + STEP_COUNT]
+        ]
+        texts += part
+        different.update(part)
+        yield
+    different.discard(None)
+    distinct = yield from sort_in_steps(list(different), None, reverse=False)
     ranks: dict[bytes | None, int] = {None: 0}
     for text in distinct:
         ranks[text] = len(ranks)
+        if not len(ranks) % STEP_COUNT:
+            yield
     sign = -1 if reverse else 1
-    keys = [sign * ranks[text] for text in texts]
+    keys: list[int] = []
+    for first in range(0, len(texts), STEP_COUNT):
+        keys += [sign * ranks[text] for text in texts[first : first + STEP_COUNT]]
+        yield
     places = list(range(len(elements)))
-    is_part = start > 0 or stop < len(elements)
-    if is_part and len(ranks) <= len(elements):
-        sort_part(keys, places, start, stop)
+    if (start > 0 or stop < len(elements)) and len(ranks) <= len(elements):
+        yield from sort_part(keys, places, start, stop)
     else:
-        places.sort(key=keys.__getitem__)
+        places = yield from sort_in_steps(places, keys.__getitem__, reverse=False)
     return [elements[place] for place in places]

@@ -6,7 +6,10 @@ sorted. Source: pqsort.c of Redis.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Final
+
+from ..execution.slices import STEP_COUNT
 
 # Shorter ranges are sorted by insertion.
 FEW: Final = 7
@@ -14,16 +17,21 @@ FEW: Final = 7
 MANY: Final = 40
 
 
-def sort_part(keys: list[int], places: list[int], start: int, stop: int) -> None:
-    """Sort keys, and places along with them, so that those from index `start` on, before `stop`, are as in a sorted
-    list."""
+def sort_part(keys: list[int], places: list[int], start: int, stop: int) -> Generator[None, None, None]:
+    """Sort keys, and places along with them, in steps, so that those from index `start` on, before `stop`, are as in a
+    sorted list."""
+    treated = 0
     ranges = [(0, len(keys))]
     while ranges:
         low, high = ranges.pop()
         if high - low < FEW:
             _insert(keys, places, low, high)
             continue
-        left, right = _partition(keys, places, low, high)
+        left, right = yield from _partition(keys, places, low, high)
+        treated += high - low
+        if treated >= STEP_COUNT:
+            treated = 0
+            yield
         for begin, end in ((low, left), (right, high)):
             if end - begin > 1 and not (stop <= begin or start >= end):
                 ranges.append((begin, end))
@@ -67,7 +75,7 @@ def _pivot(keys: list[int], low: int, high: int) -> int:
     return _median(keys, first, middle, last)
 
 
-def _partition(keys: list[int], places: list[int], low: int, high: int) -> tuple[int, int]:
+def _partition(keys: list[int], places: list[int], low: int, high: int) -> Generator[None, None, tuple[int, int]]:
     """Partition a range. Returns the end of the smaller keys and the begin of the larger ones. Between them are those
     that equal the pivot.
 
@@ -93,6 +101,8 @@ def _partition(keys: list[int], places: list[int], low: int, high: int) -> tuple
         _swap(keys, places, left, right)
         left += 1
         right -= 1
+        if not left % STEP_COUNT:
+            yield
     _swap_ranges(keys, places, low, left, min(equal_left - low, left - equal_left))
     _swap_ranges(keys, places, left, high, min(equal_right - right, high - equal_right - 1))
     return low + left - equal_left, high - (equal_right - right)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Generator
+from typing import Any, Final
 
 from ...protocol.replies import Reply
 from ...store.companions.list_value import ListValue
@@ -10,10 +11,14 @@ from ...store.companions.set_value import SetValue
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import WrongType
 from ...store.events import DEL, SORTSTORE
-from ..core.table import DECLARED, Argument, Flag, KeySpec, command
+from ..clients.blocking import Blocked
+from ..core.table import DECLARED, Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
+from ..execution.sliced_work import Steps
+from ..execution.slices import STEP_COUNT, carried_out
 from .options import SortOptions, parse_options
-from .order import sort_by_numbers, sort_by_own_texts, sort_by_texts
+from .order import Elements, sort_by_numbers, sort_by_own_texts, sort_by_texts
+from .patterns import Pattern
 
 _READ_NOTE: Final = (
     "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key "
@@ -76,13 +81,21 @@ def _bounds(options: SortOptions, length: int) -> tuple[int, int]:
     return start, length if options.count < 0 else min(start + options.count, length)
 
 
-def _elements(value: Sortable | None) -> list[bytes]:
+def _elements(value: Sortable | None) -> Elements:
     """The elements in the order of the value."""
-    if value is None:
-        return []
-    if isinstance(value, ListValue):
-        return value.between(0, len(value))
-    return value.members() if isinstance(value, SetValue) else value.members(0, len(value))
+    found: list[bytes] = []
+    if isinstance(value, SetValue):
+        for members in value.parts(STEP_COUNT):
+            found += members
+            yield
+    elif value is not None:
+        for start in range(0, len(value), STEP_COUNT):
+            if isinstance(value, ListValue):
+                found += value.between(start, min(STEP_COUNT, len(value) - start))
+            else:
+                found += value.members(start, min(start + STEP_COUNT, len(value)))
+            yield
+    return found
 
 
 def _native_part(value: Sortable | None, start: int, stop: int, *, reverse: bool) -> list[bytes]:
@@ -99,23 +112,39 @@ def _native_part(value: Sortable | None, start: int, stop: int, *, reverse: bool
     return found[::-1] if reverse else found
 
 
-def _sorted_part(context: Context, options: SortOptions, value: Sortable | None, start: int, stop: int) -> list[bytes]:
+def _sorted_part(context: Context, options: SortOptions, value: Sortable | None, start: int, stop: int) -> Elements:
     """The elements between two indexes of the sorted order. Raises GenericError."""
-    elements = _elements(value)
+    elements = yield from _elements(value)
     reverse, is_stored = options.is_descending, options.destination is not None
-    by = options.weight
-    weights = None if by is None else [by.find(context, element) for element in elements]
+    weights: list[bytes | None] | None = None
+    if options.weight is not None:
+        weights = yield from _named(context, [options.weight], elements)
     if not options.is_alphabetic:
-        ordered = sort_by_numbers(elements, weights, reverse=reverse)
+        ordered = yield from sort_by_numbers(elements, weights, reverse=reverse)
     elif weights is None:
-        ordered = sort_by_own_texts(elements, reverse=reverse, is_stored=is_stored)
+        ordered = yield from sort_by_own_texts(elements, reverse=reverse, is_stored=is_stored)
     else:
-        ordered = sort_by_texts(elements, weights, reverse=reverse, is_stored=is_stored, start=start, stop=stop)
+        ordered = yield from sort_by_texts(
+            elements, weights, reverse=reverse, is_stored=is_stored, start=start, stop=stop
+        )
     return ordered[start:stop]
 
 
-def _result(context: Context, argv: list[bytes], options: SortOptions) -> list[bytes | None]:
-    """What SORT returns or stores. Raises WrongType, GenericError."""
+def _named(
+    context: Context, patterns: list[Pattern], elements: list[bytes]
+) -> Generator[None, None, list[bytes | None]]:
+    """What patterns name for each element."""
+    found: list[bytes | None] = []
+    for start in range(0, len(elements), STEP_COUNT):
+        found += [
+            pattern.find(context, element) for element in elements[start : start + STEP_COUNT] for pattern in patterns
+        ]
+        yield
+    return found
+
+
+def _carried_out(context: Context, argv: list[bytes], options: SortOptions) -> Any:
+    """What SORT returns, or a list to store; Blocked while it is made. Raises WrongType, GenericError."""
     value = _read(context, argv[1])
     if options.is_unsorted and isinstance(value, SetValue) and (options.destination or context.client.is_script):
         # A set has no order that replicas have as well.
@@ -123,26 +152,36 @@ def _result(context: Context, argv: list[bytes], options: SortOptions) -> list[b
     if isinstance(value, SortedSetValue):
         # As in Redis, which keeps it so.
         value.become_skiplist()
-    start, stop = _bounds(options, 0 if value is None else len(value))
+    length = 0 if value is None else len(value)
+    return carried_out(context, argv, length, _steps(context, options, value, *_bounds(options, length)))
+
+
+def _steps(context: Context, options: SortOptions, value: Sortable | None, start: int, stop: int) -> Steps:
+    """The work of SORT. Returns the result; a list if it is to be stored. Raises GenericError."""
     if options.is_unsorted:
         elements = _native_part(value, start, stop, reverse=options.is_descending)
     else:
-        elements = _sorted_part(context, options, value, start, stop)
-    if not options.results:
-        return list(elements)
-    return [pattern.find(context, element) for element in elements for pattern in options.results]
+        elements = yield from _sorted_part(context, options, value, start, stop)
+    found: list[bytes | None] | list[bytes] = elements
+    if options.results:
+        found = yield from _named(context, options.results, elements)
+    if options.destination is None:
+        return found
+    stored = ListValue(context.limits)
+    for first in range(0, len(found), STEP_COUNT):
+        stored.append_elements([each or b"" for each in found[first : first + STEP_COUNT]])
+        yield
+    return stored
 
 
-def _store(context: Context, argv: list[bytes], key: bytes, found: list[bytes | None]) -> int:
-    """Stores the result as a list; an empty one removes the key. Returns the number of elements."""
-    if not found:
+def _store(context: Context, argv: list[bytes], key: bytes, found: ListValue) -> int:
+    """Stores the result; an empty one removes the key. Returns the number of elements."""
+    if not len(found):
         if context.db.delete(key, DEL):
             context.log_words(argv)
         return 0
-    value = ListValue(context.limits)
-    value.append_elements([each or b"" for each in found])
-    value.settle_encoding()
-    context.db.overwrite(key, value, SORTSTORE, context.now_ms)
+    found.settle_encoding()
+    context.db.overwrite(key, found, SORTSTORE, context.now_ms)
     context.log_words(argv, len(found))
     return len(found)
 
@@ -169,8 +208,10 @@ def sort(context: Context, argv: list[bytes]) -> Reply:
     Returns the result, or its length if it is stored. Raises WrongType, GenericError. Source: Redis 1.0.
     """
     options = parse_options(DECLARED[b"SORT"], argv, context.client.user, may_store=True)
-    found = _result(context, argv, options)
-    return found if options.destination is None else _store(context, argv, options.destination, found)
+    found = _carried_out(context, argv, options)
+    if options.destination is None or type(found) is Blocked:
+        return found
+    return _store(context, argv, options.destination, found)
 
 
 @command(
@@ -178,6 +219,7 @@ def sort(context: Context, argv: list[bytes]) -> Reply:
     arity=-2,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
     keys=_READ_KEYS,
+    traits=Trait.IN_SLICES,
     categories=("set", "sortedset", "list", "dangerous"),
     since="7.0.0",
     summary="Returns the sorted elements of a list, a set or a sorted set.",
@@ -190,4 +232,4 @@ def sort_ro(context: Context, argv: list[bytes]) -> Reply:
     Like SORT without STORE, for replicas and read-only scripts. Raises WrongType, GenericError. Source: Redis 7.0.
     """
     options = parse_options(DECLARED[b"SORT_RO"], argv, context.client.user, may_store=False)
-    return _result(context, argv, options)
+    return _carried_out(context, argv, options)

@@ -1,6 +1,6 @@
 """Pauses: which commands of which clients wait, and until when.
 
-CLIENT PAUSE, FAILOVER and SHUTDOWN each have a pause of their own, and all that are in force apply.
+CLIENT PAUSE, FAILOVER, SHUTDOWN and a long command each have a pause of their own, and all that are in force apply.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from ...commands.clients.client import Client
-from ...commands.core.table import Row
+from ...commands.core.table import Row, Trait
 from ...store.database import Store
 from .admission import MAY_REPLICATE, may_write
 from .session import Session
+
+IN_SLICES: Final = Trait.IN_SLICES.value
 
 # Longer than any server runs: a pause that its cause ends.
 ENDLESS_MS: Final = 100 * 365 * 86_400_000
@@ -25,6 +27,7 @@ class Cause(Enum):
     COMMAND = auto()
     FAILOVER = auto()
     SHUTDOWN = auto()
+    WORK = auto()
 
 
 class Span(NamedTuple):
@@ -43,6 +46,8 @@ class Pause:
         self._spans: dict[Cause, Span] = {}
         # The end of the pause that ends first, by the monotonic clock, in ms; None without a pause.
         self.end_ms: int | None = None
+        # The client whose long command others wait for; None if there is none.
+        self.worker: Client | None = None
         # Whether this server follows a primary, which alone removes expired keys.
         self._is_following = False
         # Sessions with a command that is held, in order of arrival.
@@ -105,7 +110,13 @@ class Pause:
         if self.end_ms is None or client.is_monitor or client.is_replica:
             return False
         now_ms = self._monotonic()
-        modes = [span.writes_only for span in self._spans.values() if span.end_ms > now_ms]
+        modes = [
+            span.writes_only
+            for cause, span in self._spans.items()
+            if span.end_ms > now_ms and not (cause is Cause.WORK and client is self.worker)
+        ]
         if not modes:
             return False
+        if row.trait_bits & IN_SLICES and self.worker not in (None, client):
+            return True
         return not all(modes) or may_write(client, row) or bool(row.trait_bits & MAY_REPLICATE)

@@ -141,10 +141,16 @@ class SetValue(Companion):
 
     def members_in_turn(self) -> Iterator[bytes]:
         """Yield the members, without making a list of many. They must not change meanwhile."""
+        for members in self.parts(MEMBERS_AT_ONCE):
+            yield from members
+
+    def parts(self, count: int) -> Iterator[list[bytes]]:
+        """Yield the members, about `count` at a time, or all at once if they are few. They must not change
+        meanwhile."""
         cursor = 0
         while True:
-            members, cursor = self.scan(cursor, MEMBERS_AT_ONCE)
-            yield from members
+            members, cursor = self.scan(cursor, count)
+            yield members
             if not cursor:
                 break
 

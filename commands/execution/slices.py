@@ -1,0 +1,40 @@
+"""Commands on large values are carried out in slices: other clients are served between two of them.
+
+A handler gives the steps of its work to `carried_out`. While they are taken, the commands of other clients that write
+wait, as they would in Redis; those that read are served. So all steps find the same dataset.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .context import Context
+from .sliced_work import SlicedWork, Steps
+
+# Members that a step treats.
+STEP_COUNT: Final = 4096
+# From this number of members on, work is done in slices: it would take some 10 ms.
+LONG_COUNT: Final = 32_768
+
+
+def carried_out(context: Context, argv: list[bytes], count: int, steps: Steps) -> Any:
+    """The result of steps over `count` members: Blocked if they have only begun, and the client waits for them. Then
+    the command is run again when they have been taken. Raises what the steps raise.
+    """
+    if count < LONG_COUNT or not context.may_block or context.client.is_primary:
+        return result_of(steps)
+    long_commands = context.server.long_commands
+    work = long_commands.take(context.client)
+    if work is not None:
+        return work.result()
+    work = SlicedWork(context.client, context.db, context.now_ms, argv, steps)
+    return work.blocked if long_commands.begin(work) else result_of(steps)
+
+
+def result_of(steps: Steps) -> Any:
+    """The result of steps that are all taken now. Raises what they raise."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value

@@ -1,0 +1,95 @@
+"""A command on large values, in slices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Final
+
+from ...commands.clients.client import Client
+from ...commands.execution.sliced_work import SlicedWork
+from .dispatch import Dispatcher
+from .pause import ENDLESS_MS, Cause
+
+# Between two turns of other clients: long enough to lose little time to the turns, and as short as a slow command.
+SLICE_NS: Final = 2_000_000
+# Before a command whose steps have all been taken during a pause is asked for again.
+PAUSE_S: Final = 0.05
+
+
+class LongCommands:
+    """Takes the steps of one command at a time: `commands.execution.services.LongCommands`. `run_again` runs the
+    command of a client, and returns False while it must not run; `finish_turn` sends its reply.
+    """
+
+    def __init__(
+        self, dispatcher: Dispatcher, run_again: Callable[[Client], bool], finish_turn: Callable[[], None]
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._run_again = run_again
+        self._finish_turn = finish_turn
+        # How long other clients wait for a slice, of one step at least.
+        self.slice_ns = SLICE_NS
+        # The command whose steps are taken, and whether all of them have been.
+        self._work: SlicedWork | None = None
+        self.is_done = False
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, work: SlicedWork) -> bool:
+        """Begin a command. From now on those of other clients that write wait. Returns False if no clients are served,
+        or if another command was begun.
+        """
+        if self._work is not None:
+            return False
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        self._work, self.is_done = work, False
+        self._dispatcher.pause.worker = work.client
+        self._dispatcher.begin_pause(ENDLESS_MS, writes_only=True, cause=Cause.WORK)
+        self._task = loop.create_task(self._carry_out(work))
+        return True
+
+    def take(self, client: Client) -> SlicedWork | None:
+        """The work of the client if all its steps have been taken; otherwise None."""
+        work = self._work
+        return work if work is not None and self.is_done and work.client is client else None
+
+    def stop(self) -> None:
+        """Take no more steps."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _carry_out(self, work: SlicedWork) -> None:
+        """Take all steps and run the command again, unless its client no longer waits."""
+        try:
+            while self._is_awaited(work) and self._take_slice(work):
+                await asyncio.sleep(0)
+            self.is_done = True
+            while self._is_awaited(work) and not self._run_again(work.client):
+                await asyncio.sleep(PAUSE_S)
+        finally:
+            self._work, self._dispatcher.pause.worker = None, None
+            self._dispatcher.end_pause(Cause.WORK)
+        self._finish_turn()
+
+    def _is_awaited(self, work: SlicedWork) -> bool:
+        waiter = self._dispatcher.serving.waiters.of(work.client)
+        return waiter is not None and waiter.blocked is work.blocked
+
+    def _take_slice(self, work: SlicedWork) -> bool:
+        """Take steps for a moment. Returns whether there are more."""
+        context = self._dispatcher.context
+        client, db, now_ms = context.client, context.db, context.now_ms
+        context.client, context.db, context.now_ms = work.client, work.db, work.now_ms
+        started_ns = perf_counter_ns()
+        try:
+            while work.take_step():
+                if perf_counter_ns() >= started_ns + self.slice_ns:
+                    return True
+        finally:
+            context.client, context.db, context.now_ms = client, db, now_ms
+            work.blocked.spent_ns += perf_counter_ns() - started_ns
+        return False
