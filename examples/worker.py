@@ -4,6 +4,7 @@
     REDIS_URL=redis://127.0.0.1:6379 python examples/worker.py
     REDIS_SENTINELS=10.0.0.1:26379,10.0.0.2:26379 REDIS_MASTER=mymaster python examples/worker.py
     REDIS_URL=redis://user:password@ REDIS_SENTINELS=.. REDIS_SENTINEL_PASSWORD=another python examples/worker.py
+    REDIS_URL='rediss://user:password@?ssl_ca_certs=ca.crt' REDIS_SENTINELS=.. python examples/worker.py
     redis-cli XADD orders '*' item tea quantity 2
 
 What becomes of an order:
@@ -25,10 +26,10 @@ from typing import Any
 
 try:
     import redis
-    from redis.backoff import ExponentialBackoff
+    from redis.backoff import ExponentialBackoff, NoBackoff
     from redis.connection import SSLConnection, parse_url
     from redis.retry import Retry
-    from redis.sentinel import Sentinel, SentinelManagedConnection
+    from redis.sentinel import MasterNotFoundError, Sentinel, SentinelManagedConnection
 except ImportError:
     sys.exit("This worker needs redis-py: pip install 'redis>=8'")
 
@@ -84,9 +85,26 @@ class FoundConnection(SentinelManagedConnection):
             raise
 
 
+class FoundSSLConnection(FoundConnection, SSLConnection):
+    """A connection over TLS to the primary that the Sentinels name."""
+
+
+class SpokenSentinel(Sentinel):
+    """Says why the primary is not found: redis-py 8.1 leaves the reason out."""
+
+    def discover_master(self, service_name: str) -> tuple[str, int]:
+        """The address of the primary. Raises redis.ConnectionError and redis.TimeoutError."""
+        try:
+            return super().discover_master(service_name)
+        except MasterNotFoundError:
+            self.sentinels[0].ping()  # raises the reason if it cannot be reached
+            raise redis.ConnectionError(f"the Sentinels name no primary {service_name} that is up") from None
+
+
 def connect() -> redis.Redis:
     """A client of the server in REDIS_URL, or of the primary that the Sentinels in REDIS_SENTINELS name. Then REDIS_URL
-    has the user, the password and the database alone.
+    has the user, the password and the database alone, and for TLS (`rediss://`) the `ssl_` options of redis-py, which
+    are used with the Sentinels too.
     """
     url = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
     options: dict[str, Any] = {"protocol": 2, "decode_responses": True, "retry": PATIENCE}
@@ -94,14 +112,17 @@ def connect() -> redis.Redis:
     if not sentinels:
         return redis.Redis.from_url(url, **options)
     known = parse_url(url)
-    if known.get("connection_class") is SSLConnection:
-        sys.exit("With REDIS_SENTINELS, this worker does not use TLS: set REDIS_URL to redis://user:password@")
-    options |= {name: known[name] for name in ("username", "password", "db") if name in known}
+    has_tls = known.get("connection_class") is SSLConnection
+    tls = {name: value for name, value in known.items() if name.startswith("ssl_")}
+    options |= tls | {name: known[name] for name in ("username", "password", "db") if name in known}
     addresses = [address.rsplit(":", 1) for address in sentinels.split(",")]
     # A primary that hangs is left after the time of a read, and some more.
-    options |= {"connection_class": FoundConnection, "socket_timeout": BLOCK_MS / 1000 + 3}
-    of_sentinels = {"socket_timeout": 1, "password": os.environ.get("REDIS_SENTINEL_PASSWORD")}
-    manager = Sentinel(addresses, sentinel_kwargs=of_sentinels, socket_timeout=1)
+    found = FoundSSLConnection if has_tls else FoundConnection
+    options |= {"connection_class": found, "socket_timeout": BLOCK_MS / 1000 + 3}
+    of_sentinels = {"password": os.environ.get("REDIS_SENTINEL_PASSWORD"), "ssl": has_tls, **tls}
+    # Where a Sentinel does not answer, the next one is asked at once.
+    of_sentinels |= {"socket_timeout": 1, "retry": Retry(NoBackoff(), 0)}
+    manager = SpokenSentinel(addresses, sentinel_kwargs=of_sentinels, socket_timeout=1)
     return manager.master_for(os.environ.get("REDIS_MASTER", "mymaster"), **options)
 
 

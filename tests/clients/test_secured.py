@@ -14,6 +14,8 @@ import redis.asyncio
 
 from conftest import StartServer
 from support.certificates import Authority
+from support.links import until
+from support.packaging import ROOT
 from support.ports import free_port
 from support.servers import STOP_DEADLINE_S, Server
 
@@ -94,6 +96,22 @@ def test_a_client_without_a_certificate_is_refused(tls_server: tuple[Server, int
         client.ping()
     assert "Error accepting a client connection" in server.log_tail()
     assert "Traceback" not in server.log_tail()
+
+
+def test_the_worker_of_the_examples_asks_no_sentinel_of_an_unknown_authority(
+    tls_server: tuple[Server, int], tmp_path: Path
+) -> None:
+    """The handshake comes first, so that any server will do."""
+    log = tmp_path / "worker.log"
+    environment = {**os.environ, "REDIS_URL": "rediss://al:pw@", "REDIS_SENTINELS": f"127.0.0.1:{tls_server[1]}"}
+    with log.open("wb") as output:
+        words = [sys.executable, str(ROOT / "examples" / "worker.py")]
+        worker = subprocess.Popen(words, env=environment, stdout=output, stderr=output)
+    try:
+        until(lambda: "certificate verify failed" in log.read_text(), "the worker does not say why it waits")
+    finally:
+        worker.kill()
+        worker.wait()
 
 
 def test_redis_cli_over_tls(tls_server: tuple[Server, int], authority: Authority) -> None:

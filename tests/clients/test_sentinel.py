@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from redis.sentinel import Sentinel
 from support.clients import require_client
 from support.links import until
 from support.packaging import ROOT
+from support.secured import Secured
 from support.sentinels import NAME, Sentinels
 from support.watched import FAILOVER_DEADLINE_S, Lost, StartWatched, Watched, start_all
 
@@ -43,6 +45,16 @@ def watched(oracle_tools: Path, tmp_path: Path) -> Iterator[Watched]:
         yield watched
 
 
+@pytest.fixture
+def secured(oracle_tools: Path, tmp_path: Path) -> Iterator[Watched]:
+    """A primary and two replicas, watched by three Sentinels, all of which use TLS alone."""
+    for start in start_all(tmp_path):
+        own: StartWatched = start
+        watched = own(THREE, secured=Secured(tmp_path))
+        watched.watch()
+        yield watched
+
+
 def addresses(sentinels: Sentinels) -> list[tuple[str, int]]:
     """The Sentinels as redis-py takes them."""
     return [("127.0.0.1", port) for port in sentinels.ports]
@@ -51,8 +63,9 @@ def addresses(sentinels: Sentinels) -> list[tuple[str, int]]:
 def client_of(watched: Watched) -> redis.Redis:
     """A client of whatever server is the primary."""
     assert watched.sentinels is not None
-    manager = Sentinel(addresses(watched.sentinels), socket_timeout=1)
-    return manager.master_for(NAME, socket_timeout=5, decode_responses=True, retry=Retry(NoBackoff(), 0))
+    tls: dict[str, Any] = watched.secured.options if watched.secured else {}
+    manager = Sentinel(addresses(watched.sentinels), sentinel_kwargs={"socket_timeout": 1, **tls})
+    return manager.master_for(NAME, socket_timeout=5, decode_responses=True, retry=Retry(NoBackoff(), 0), **tls)
 
 
 def call(command: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -143,17 +156,31 @@ def test_a_reader_of_replicas_finds_them_and_may_not_write(watched: Watched) -> 
         reader.xadd("orders", {"f": "v"})
 
 
-@pytest.mark.parametrize("how", [Lost.KILLED, Lost.STOPPED], ids=lambda how: how.name)
-def test_the_worker_of_the_examples_continues(watched: Watched, how: Lost, tmp_path: Path) -> None:
+def connections_count(listener: socket.socket) -> int:
+    """How many connections wait to be accepted."""
+    listener.setblocking(False)
+    count = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            listener.accept()[0].close()
+            count += 1
+    return count
+
+
+def check_worker(watched: Watched, how: Lost, url: str, tmp_path: Path) -> None:
+    """Let the worker of the examples pack an order before the primary is lost, and one afterwards. The first Sentinel
+    that it knows does not answer.
+    """
     assert watched.sentinels is not None
+    silent = socket.create_server(("127.0.0.1", 0), backlog=ATTEMPTS_COUNT)
     log = tmp_path / "worker.log"
     for server in watched.nodes:
         with server.connect() as wire:
             assert wire.call("ACL", "SETUSER", "packer", "on", ">secret", "~*", "&*", "+@all") == b"+OK\r\n"
     environment = {
         **os.environ,
-        "REDIS_URL": "redis://packer:secret@",
-        "REDIS_SENTINELS": watched.sentinels.addresses,
+        "REDIS_URL": url,
+        "REDIS_SENTINELS": f"127.0.0.1:{silent.getsockname()[1]},{watched.sentinels.addresses}",
         "REDIS_MASTER": NAME,
     }
     with log.open("wb") as output:
@@ -165,6 +192,7 @@ def test_the_worker_of_the_examples_continues(watched: Watched, how: Lost, tmp_p
         until(lambda: "packs 2 x tea" in log.read_text(), log.read_text())
         until(lambda: client.info("clients")["blocked_clients"] == 1, "the worker does not wait")
         assert [each["user"] for each in client.client_list() if each["cmd"] == "xreadgroup"] == ["packer"]
+        assert connections_count(silent) == 1, "a Sentinel that does not answer is asked again"
         watched.lose(how)
         watched.await_failover()
         call(client.xadd, "orders", {"item": "rum", "quantity": 3})
@@ -175,6 +203,17 @@ def test_the_worker_of_the_examples_continues(watched: Watched, how: Lost, tmp_p
     finally:
         worker.kill()
         worker.wait()
+        silent.close()
+
+
+@pytest.mark.parametrize("how", [Lost.KILLED, Lost.STOPPED], ids=lambda how: how.name)
+def test_the_worker_of_the_examples_continues(watched: Watched, how: Lost, tmp_path: Path) -> None:
+    check_worker(watched, how, "redis://packer:secret@", tmp_path)
+
+
+def test_the_worker_of_the_examples_continues_over_tls(secured: Watched, tmp_path: Path) -> None:
+    assert secured.secured is not None
+    check_worker(secured, Lost.KILLED, secured.secured.url("packer:secret"), tmp_path)
 
 
 async def test_a_broker_of_faststream_continues(watched: Watched) -> None:

@@ -1,4 +1,4 @@
-"""A Redis of version 7: an older server, for what must be refused or read."""
+"""A Redis of version 7: an older server, for what must be refused or read. That of Debian uses TLS, too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from support.servers import Server
+from support.servers import Server, oracle_folder
 
 # Debian has one program for both names, and only redis-tools is installed where no server shall be started.
 NAMES = ("redis-server", "redis-check-rdb")
@@ -26,6 +26,26 @@ def redis7() -> str:
     if os.environ.get("HEADRACE_REQUIRE_REDIS7", "") not in ("", "0"):
         pytest.fail(message)
     pytest.skip(message)
+
+
+def redis_with_tls() -> str:
+    """The path of a redis-server that was built with TLS: the oracle's, else one of version 7. Skips or fails as
+    `redis7` does.
+    """
+    folder = oracle_folder()
+    if folder is not None and _has_tls(str(folder / "redis-server")):
+        return str(folder / "redis-server")
+    program = redis7()
+    assert _has_tls(program), f"{program} was built without TLS"
+    return program
+
+
+def _has_tls(program: str) -> bool:
+    """Whether it lacks no more than a certificate. It starts in no case."""
+    words = ["redis-server", "--port", "0", "--tls-port", "6379"]
+    done = subprocess.run(words, executable=program, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout
+    return "No tls-cert-file configured" in done.stdout
 
 
 def _version(program: str) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from support.links import until
 from support.ports import free_port
+from support.redis7 import redis_with_tls
+from support.secured import Secured
 from support.servers import oracle_folder
 from support.wire import Wire
 
@@ -19,7 +21,9 @@ QUICK = {"info-period": 500, "publish-period": 300, "ask-period": 200, "ping-per
 
 
 class Sentinels:
-    """Sentinels that watch one primary. With `is_quick`, they look more often than they do by themselves."""
+    """Sentinels that watch one primary. With `is_quick`, they look more often than they do by themselves; with
+    `secured`, they use TLS alone.
+    """
 
     def __init__(
         self,
@@ -32,18 +36,19 @@ class Sentinels:
         is_quick: bool = True,
         lines: tuple[str, ...] = (),
         password: str = "",
+        secured: Secured | None = None,
     ) -> None:
         self.count = count
         self.ports = [free_port() for _ in range(count)]
         self.processes: list[subprocess.Popen[bytes]] = []
-        oracle = oracle_folder()
-        assert oracle is not None
+        self._context = secured.context if secured else None
+        program = redis_with_tls() if secured else f"{oracle_folder()}/redis-server"
         for port in self.ports:
             own = folder / f"sentinel-{port}"
             own.mkdir(parents=True)
             path = own / "sentinel.conf"
             settings = [
-                f"port {port}",
+                *(["port 0", f"tls-port {port}", *secured.lines()] if secured else [f"port {port}"]),
                 "bind 127.0.0.1",
                 f"sentinel monitor {NAME} 127.0.0.1 {primary_port} {quorum}",
                 f"sentinel down-after-milliseconds {NAME} {down_after_ms}",
@@ -52,8 +57,8 @@ class Sentinels:
                 *([f"requirepass {password}", f"sentinel sentinel-pass {password}"] if password else []),
             ]
             path.write_text("\n".join([*settings, ""]))
-            words = [oracle / "redis-server", path, "--sentinel", "--logfile", own / "sentinel.log"]
-            self.processes.append(subprocess.Popen(words, cwd=own))
+            words = ["redis-server", path, "--sentinel", "--logfile", own / "sentinel.log"]
+            self.processes.append(subprocess.Popen(words, executable=program, cwd=own))
         self.wires = [self._connect(port) for port in self.ports]
         if password:
             for wire in self.wires:
@@ -63,13 +68,12 @@ class Sentinels:
             for wire in self.wires:
                 assert wire.call("SENTINEL", "DEBUG", *periods) == b"+OK\r\n"
 
-    @staticmethod
-    def _connect(port: int) -> Wire:
+    def _connect(self, port: int) -> Wire:
         found: list[Wire] = []
 
         def answers() -> bool:
             try:
-                found.append(Wire(port))
+                found.append(Wire(port, context=self._context))
             except ConnectionRefusedError:
                 return False
             return True

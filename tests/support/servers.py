@@ -78,11 +78,15 @@ class Server:
         assert folder is not None
         return [str(folder / "redis-server")]
 
+    def ports(self) -> list[str]:
+        """The words that name the port on which it listens."""
+        return ["--port", str(self.port)]
+
     def start(self, port: int = 0) -> Server:
         """Start, on this port or a free one, and wait until it answers. Raises RuntimeError with the end of its log."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port = port or free_port()
-        words = [*self.program(), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
+        words = [*self.program(), *self.ports(), "--bind", "127.0.0.1", "--dir", str(self.folder)]
         words += ["--save", "", "--enable-debug-command", "yes", *self.options]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from support.cut_link import CutLink
 from support.links import DEADLINE_S, await_link, field, until
+from support.secured import Secured
 from support.sentinels import Sentinels
 from support.servers import Server
 from support.wire import Wire
@@ -21,22 +22,29 @@ DIRECTIVES = ("repl-diskless-sync-delay 0", "repl-ping-replica-period 1")
 
 
 class Member(Server):
-    """A server with a configuration file."""
+    """A server with a configuration file. With `secured`, it uses TLS alone."""
 
-    def __init__(self, name: str, folder: Path, directives: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, name: str, folder: Path, directives: tuple[str, ...] = (), secured: Secured | None = None
+    ) -> None:
         super().__init__(name, folder)
         folder.mkdir(parents=True)
         self.path = folder / "redis.conf"
         self.password = next((line.split()[1] for line in directives if line.startswith("requirepass ")), "")
-        self.path.write_text("\n".join([*DIRECTIVES, *directives, ""]))
+        self._secured = secured
+        self.path.write_text("\n".join([*DIRECTIVES, *directives, *(secured.lines() if secured else ()), ""]))
 
     def program(self) -> list[str]:
         """The words that start it, the file included."""
         return [*super().program(), str(self.path)]
 
+    def ports(self) -> list[str]:
+        """The words that name the port on which it listens."""
+        return ["--port", "0", "--tls-port", str(self.port)] if self._secured else super().ports()
+
     def connect(self, protocol: int = 2) -> Wire:
         """A new raw connection, logged in."""
-        wire = super().connect(protocol)
+        wire = Wire(self.port, protocol=protocol, context=self._secured.context if self._secured else None)
         if self.password:
             assert wire.call("AUTH", self.password) == b"+OK\r\n"
         return wire
@@ -63,6 +71,8 @@ class Watched:
         folder: Path,
         names: tuple[str, ...],
         directives: tuple[tuple[str, ...], ...] = (),
+        *,
+        secured: Secured | None = None,
         **sentinel_options: object,
     ) -> None:
         self.nodes: list[Member] = []
@@ -70,12 +80,13 @@ class Watched:
         self.link = CutLink(0)
         for number, (name, own) in enumerate(zip(names, directives or ((),) * len(names), strict=True)):
             announced = () if number else ("replica-announce-ip 127.0.0.1", f"replica-announce-port {self.link.port}")
-            node = Member(name, folder / f"{name}-{number}", (*announced, *own))
+            node = Member(name, folder / f"{name}-{number}", (*announced, *own), secured)
             self.nodes.append(node)
             node.start()
         self.primary, *self.replicas = self.nodes
         self.link.target_port = self.primary.port
-        self._sentinel_options = sentinel_options
+        self.secured = secured
+        self._sentinel_options = {**sentinel_options, "secured": secured}
         self._folder = folder
 
     def watch(self) -> Sentinels:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Any
 
 from support.replies import Incomplete, frame_end, parse, plain
@@ -23,11 +24,22 @@ def encode(arguments: tuple[Argument, ...] | list[Argument]) -> bytes:
 
 
 class Wire:
-    """A blocking connection. With `protocol` 3 it sends HELLO 3 at once; `hello` is its reply."""
+    """A blocking connection. With `protocol` 3 it sends HELLO 3 at once; `hello` is its reply. With a `context` it uses
+    TLS.
+    """
 
-    def __init__(self, port: int, *, protocol: int = 2, timeout_s: float = REPLY_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        port: int,
+        *,
+        protocol: int = 2,
+        timeout_s: float = REPLY_TIMEOUT_S,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.timeout_s = timeout_s
         self.buffer = bytearray()
         self.hello = self.call("HELLO", 3) if protocol == 3 else b""

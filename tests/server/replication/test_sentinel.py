@@ -9,6 +9,7 @@ import pytest
 
 from support.links import field, settle, until
 from support.packaging import ROOT
+from support.secured import Secured
 from support.watched import FAILOVER_DEADLINE_S, Lost, Member, StartWatched, Watched, start_all
 from support.wire import Wire
 
@@ -123,6 +124,16 @@ def test_sentinels_need_no_more_than_their_user_may(start_watched: StartWatched)
     check_failover(watched, Lost.KILLED)
     with watched.replicas[0].connect() as wire:
         assert wire.ask("ACL", "LOG") == []
+
+
+def test_servers_and_sentinels_use_tls_alone(start_watched: StartWatched, tmp_path: Path) -> None:
+    """With the lines of the documentation, so that each connection shows a certificate."""
+    watched = start_watched(THREE, secured=Secured(tmp_path))
+    check_failover(watched, Lost.KILLED)
+    for node in watched.nodes:
+        with node.connect() as wire:
+            assert wire.ask("CONFIG", "GET", "port") == [b"port", b"0"]
+            assert wire.ask("CONFIG", "GET", "tls-auth-clients") == [b"tls-auth-clients", b"yes"]
 
 
 def test_a_failover_by_hand_closes_clients_of_the_former_primary(start_watched: StartWatched) -> None:
