@@ -152,7 +152,7 @@ test-pure: ## Run the tests of all that has a twin in C, on a wheel without comp
 
 test-clients: $(VENV)/.installed-node ## Install other projects' clients and run them; build the image
 	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile tests/clients \
-	  tests/container/test_engine.py $(ARGS)
+	  tests/container/test_engine.py tests/container/test_compose_schema.py $(ARGS)
 
 $(VENV)/.installed-spark: pyproject.toml $(VENV)/.installed-dev
 	$(INSTALL) '.[dev,spark]'

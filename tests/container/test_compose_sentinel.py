@@ -5,6 +5,7 @@ The scripts of the services run as processes of this machine. `test_image.py` st
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import subprocess
 import sys
@@ -40,8 +41,6 @@ def address(name: str) -> str:
 def test_every_address_is_that_of_a_service() -> None:
     known = {address(name): name for name in (*NODES, *SENTINELS)}
     assert len(known) == len(NODES) + len(SENTINELS)
-    assert all(where.startswith("172.30.6.") for where in known)
-    assert COMPOSE["networks"]["servers"]["ipam"]["config"] == [{"subnet": "172.30.6.0/24"}]
     for name in SENTINELS:
         assert f"sentinel monitor mymaster {address('node-1')} 6379 2" in SERVICES[name]["command"][2]
     for name in NODES[1:]:
@@ -50,6 +49,29 @@ def test_every_address_is_that_of_a_service() -> None:
     assert named == [f"{address(name)}:26379" for name in SENTINELS]
     volumes = [volume for service in SERVICES.values() for volume in service.get("volumes", ())]
     assert [volume.partition(":")[0] for volume in volumes] == list(COMPOSE["volumes"])
+
+
+def test_no_service_gets_the_fixed_address_of_another() -> None:
+    """The engine takes addresses of the range for services without a fixed one, also while a server is down."""
+    (config,) = COMPOSE["networks"]["servers"]["ipam"]["config"]
+    subnet, dynamic = ipaddress.ip_network(config["subnet"]), ipaddress.ip_network(config["ip_range"])
+    assert dynamic.subnet_of(subnet)  # type: ignore[arg-type]
+    gateway, *free = subnet.hosts()
+    for name in (*NODES, *SENTINELS):
+        own = ipaddress.ip_address(address(name))
+        assert own in free
+        assert own != gateway
+        assert own not in dynamic
+    assert SERVICES["worker"]["deploy"]["replicas"] < dynamic.num_addresses - 2
+
+
+def test_no_service_waits_for_the_health_of_another() -> None:
+    """The short form of `depends_on` is an order of starts and stops: first the servers, then the Sentinels."""
+    for name in NODES:
+        assert "depends_on" not in SERVICES[name]
+    for name in SENTINELS:
+        assert SERVICES[name]["depends_on"] == list(NODES)
+    assert SERVICES["worker"]["depends_on"] == list(SENTINELS)
 
 
 def test_what_both_files_have_is_equal() -> None:
@@ -84,6 +106,13 @@ class Composition:
                 text = text.replace(known, f"127.0.0.1{separator}{self.ports[name]}")
         return text
 
+    def start(self, name: str) -> None:
+        """Start a server or a Sentinel on its volume, until it is healthy."""
+        if name in NODES:
+            self.start_node(name)
+        else:
+            self.start_sentinel(name)
+
     def start_node(self, name: str) -> None:
         """Start a server on its volume, until it is healthy."""
         service = SERVICES[name]
@@ -107,6 +136,15 @@ class Composition:
         program = f"{self.oracle / 'redis-server'} /data/sentinel.conf --sentinel"
         assert "redis-sentinel /data/sentinel.conf" in script
         self._start(name, script.replace("redis-sentinel /data/sentinel.conf", program))
+        until(lambda: self._passes_its_check(name), f"{name} does not become healthy", DEADLINE_S)
+
+    def _passes_its_check(self, name: str) -> bool:
+        """Whether the health check of a Sentinel succeeds, with the redis-cli of the oracle."""
+        form, program, *words = SERVICES[name]["healthcheck"]["test"]
+        assert (form, program) == ("CMD", "redis-cli")
+        words = [str(self.ports[name]) if word == "26379" else word for word in words]
+        done = subprocess.run([self.oracle / program, *words], capture_output=True, timeout=DEADLINE_S)
+        return done.returncode == 0
 
     def _start(self, name: str, script: str, **variables: str) -> None:
         """Run the script of a service, with the first words of PATH for the program `headrace`."""
@@ -128,6 +166,11 @@ class Composition:
             self.processes["worker"] = subprocess.Popen(words, env=own, stdout=output, stderr=output)
         return log
 
+    def kill(self, name: str) -> None:
+        """End a service at once."""
+        self.processes[name].kill()
+        self.processes[name].wait()
+
     def close(self) -> None:
         """End everything."""
         for process in self.processes.values():
@@ -144,10 +187,8 @@ def composition(oracle_tools: Path, tmp_path: Path) -> Iterator[Composition]:
 
 
 def test_orders_are_packed_before_and_after_a_failover(composition: Composition) -> None:
-    for name in NODES:
-        composition.start_node(name)
-    for name in SENTINELS:
-        composition.start_sentinel(name)
+    for name in (*SENTINELS, *NODES):
+        composition.start(name)
     manager = Sentinel([("127.0.0.1", composition.ports[name]) for name in SENTINELS], socket_timeout=1)
 
     def primary_port() -> int:
@@ -176,13 +217,22 @@ def test_orders_are_packed_before_and_after_a_failover(composition: Composition)
     client.xadd("orders", {"item": "tea", "quantity": 2})
     until(lambda: "packs 2 x tea" in log.read_text(), log.read_text(), DEADLINE_S)
 
-    composition.processes["node-1"].kill()
-    composition.processes["node-1"].wait()
+    composition.kill("node-1")
     until(lambda: primary_port() not in (0, composition.ports["node-1"]), "no failover", DEADLINE_S)
     promoted = redis.Redis(port=primary_port())
     add = retrying(lambda: promoted.xadd("orders", {"item": "rum", "quantity": 3}))
     until(add, "the promoted server takes no writes", DEADLINE_S)
     until(lambda: "packs 3 x rum" in log.read_text(), "the worker does not continue", DEADLINE_S)
+
+    # All other services start again while this server stays down.
+    for name in ("worker", *SENTINELS, *NODES[1:]):
+        composition.kill(name)
+    for name in (*NODES[1:], *SENTINELS):
+        composition.start(name)
+    composition.start_worker()
+    add = retrying(lambda: promoted.xadd("orders", {"item": "gin", "quantity": 4}))
+    until(add, "the promoted server takes no writes after the start", DEADLINE_S)
+    until(lambda: "packs 4 x gin" in log.read_text(), "the worker does not start again", DEADLINE_S)
 
     composition.start_node("node-1")
     path = composition.folder / "node-1" / "redis.conf"
