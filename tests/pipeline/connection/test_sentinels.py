@@ -18,6 +18,7 @@ from headrace.pipeline.options.kinds import BatchOptions, Endpoint, WriteOptions
 from headrace.store.ids import make_id
 from support.links import field, settle, until
 from support.ports import free_port
+from support.secured import Secured
 from support.sentinels import NAME
 from support.servers import Server
 from support.watched import Lost, StartWatched, Watched, start_all
@@ -74,9 +75,27 @@ def named_by(*ports: int, **options: object) -> Endpoint:
 @pytest.mark.oracle
 @pytest.mark.parametrize("how", Lost, ids=lambda how: how.name)
 def test_requests_continue_at_the_promoted_server(start_watched: StartWatched, how: Lost) -> None:
-    watched = start_watched(THREE)
+    check_failover(start_watched(THREE), how)
+
+
+@pytest.mark.oracle
+def test_requests_continue_at_the_promoted_server_over_tls(start_watched: StartWatched, tmp_path: Path) -> None:
+    """The options of TLS are those of servers and Sentinels."""
+    secured = Secured(tmp_path)
+    names = {
+        "ssl": "tls",
+        "ssl_ca_certs": "tls_ca_file",
+        "ssl_certfile": "tls_cert_file",
+        "ssl_keyfile": "tls_key_file",
+    }
+    options = {names[name]: value for name, value in secured.options.items()}
+    check_failover(start_watched(THREE, secured=secured), Lost.KILLED, **options)
+
+
+def check_failover(watched: Watched, how: Lost, **options: object) -> None:
+    """Lose the primary while a connection is open."""
     watched.watch()
-    with Connection(endpoint(watched, read_timeout=2.0)) as connection:
+    with Connection(endpoint(watched, read_timeout=2.0, **options)) as connection:
         connection.call("XADD", "s", "1-1", "f", "v")
         assert connection.call("WAIT", 2, 5000) == 2
         watched.lose(how)
