@@ -47,7 +47,7 @@ async def begun(running: Running, *words: str) -> Peer:
     return peer
 
 
-def is_at_work(running: Running) -> bool:
+def is_busy(running: Running) -> bool:
     return running.server.dispatcher.pause.worker is not None
 
 
@@ -58,11 +58,11 @@ async def test_other_clients_read_meanwhile(running: Running) -> None:
     await other.expect(b"$6\r\n%d\r\n" % (COUNT - 1))
     other.send("EXISTS", "d")
     await other.expect(b":0\r\n")
-    assert is_at_work(running)
+    assert is_busy(running)
     await sorting.expect(SORTED_COUNT_REPLY)
     other.send("LRANGE", "d", "0", "1")
     await other.expect(b"*2\r\n$1\r\n0\r\n$1\r\n1\r\n")
-    assert not is_at_work(running)
+    assert not is_busy(running)
 
 
 async def test_what_is_written_meanwhile_is_done_afterwards(running: Running) -> None:
@@ -83,7 +83,7 @@ async def test_sets_are_combined_in_slices(running: Running, name: str) -> None:
     combining = await begun(running, name, "d", "s")
     other.send("PING")
     await other.expect(b"+PONG\r\n")
-    assert is_at_work(running)
+    assert is_busy(running)
     await combining.expect(SORTED_COUNT_REPLY)
     other.send("SISMEMBER", "d", "7")
     await other.expect(b":1\r\n")
@@ -107,7 +107,7 @@ async def test_an_error_at_a_late_element_is_the_reply(running: Running) -> None
     await other.expect(b"+OK\r\n")
 
 
-async def test_writes_go_on_when_the_client_leaves(running: Running) -> None:
+async def test_writes_are_done_when_the_client_leaves(running: Running) -> None:
     other = await running.connect()
     sorting = await begun(running, "SORT", "l", "STORE", "d")
     sorting.writer.close()
@@ -148,4 +148,4 @@ async def test_a_transaction_and_a_script_do_it_at_once(running: Running) -> Non
     await peer.expect(b"+OK\r\n+QUEUED\r\n*1\r\n" + SORTED_COUNT_REPLY)
     peer.send("EVAL", "return redis.call('SUNIONSTORE', KEYS[1], KEYS[2])", "2", "d", "s")
     await peer.expect(SORTED_COUNT_REPLY)
-    assert not is_at_work(running)
+    assert not is_busy(running)
