@@ -167,19 +167,17 @@ class RequestReader:
 
     def _read_request(self, requests: list[Request]) -> bool:
         """Read one request; an empty one is not added to `requests`. Returns False if bytes are missing or wrong."""
-        if not self._missing:
-            if self._buffer[self._position] != _ASTERISK:
-                request = self._read_inline()
-                if request is None:
-                    return False
-            elif not self._read_count():
-                return False
-            else:
-                request = self._arguments
-        if self._missing:
-            if not self._read_arguments():
-                return False
-            request = self._arguments
+        if not self._missing and self._buffer[self._position] != _ASTERISK:
+            inline = self._read_inline()
+            return inline is not None and self._end_request(inline, requests)
+        if not self._missing and not self._read_count():
+            return False
+        if self._missing and not self._read_arguments():
+            return False
+        return self._end_request(self._arguments, requests)
+
+    def _end_request(self, request: Request, requests: list[Request]) -> bool:
+        """Add a request that is complete up to `_position`, if it has words. Returns False if it is none to be run."""
         self._arguments = []
         self._request_start, self._taken_size = self._position, 0
         if request:

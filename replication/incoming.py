@@ -3,6 +3,9 @@
 The offset counts every byte of the stream. A command counts when it was run, MULTI .. EXEC when EXEC was. Until then
 the replica confirms the byte before MULTI, and a lost link asks for MULTI again. The bytes are passed on to other
 replicas as they are, also when they count.
+
+A request is kept until it is complete, a transaction until its EXEC has come. What may be kept has a limit: a primary
+that announces more, or sends more without an end, is not followed.
 """
 
 from __future__ import annotations
@@ -11,10 +14,14 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from ..protocol.reader import ProtocolError, RequestReader
-from ..protocol.requests import Request
+from ..protocol.requests import CROSS_PROTOCOL, Request
 
-# Larger than anything that a primary sends: what it has taken, its replicas must take.
+# No limit: what a primary has taken, its replicas must take. `Incoming` limits the whole request.
 SIZE_MAX: Final = 2**62
+# A word of at least so many bytes is kept in the pieces in which it arrives.
+LARGE_SIZE: Final = 64 * 1024
+# Bytes of the shortest word: `$0`, and two line ends.
+_WORD_SIZE_MIN: Final = 6
 
 # The request with which a transaction begins.
 BEGINNING: Final = [b"MULTI"]
@@ -28,16 +35,74 @@ _MARKS: Final = _MULTI | _EXEC | _REPLCONF
 
 
 class StreamReader(RequestReader):
-    """Reads a stream, in which there are no inline commands."""
+    """Reads a stream, in which there are no inline commands.
+
+    Large words are not buffered: the pieces in which they arrive are kept by `Incoming` anyway.
+    """
 
     def __init__(self) -> None:
         super().__init__(SIZE_MAX, SIZE_MAX)
+        # The pieces of the large word that arrives, and their bytes; none without such a word.
+        self._pieces: list[bytes] = []
+        self._pieces_size = 0
 
     def _read_inline(self) -> Request | None:
         words = super()._read_inline()
         if words:
             raise ProtocolError(b"expected '*' in the replication stream")
         return words
+
+    def _end_request(self, request: Request, requests: list[Request]) -> bool:
+        if request and request[0] in CROSS_PROTOCOL:
+            raise ProtocolError(b"a request that is no command")
+        return super()._end_request(request, requests)
+
+    def feed(self, data: bytes) -> list[Request]:
+        """As that of all readers."""
+        if self._bulk_size < LARGE_SIZE or self.error is not None:
+            return super().feed(data)
+        if not self._pieces:
+            self._pieces.append(bytes(self._buffer))
+            self._pieces_size = len(self._buffer)
+            self._buffer.clear()
+            self._scanned = 0
+        self._pieces.append(data)
+        self._pieces_size += len(data)
+        # Bytes after the word and its line end.
+        rest_size = self._pieces_size - self._bulk_size - 2
+        if rest_size < 0:
+            self.buffered_size = self._taken_size + self._pieces_size
+            return []
+        requests: list[Request] = []
+        self._take_large(rest_size + 2)
+        try:
+            if not self._missing:
+                self._end_request(self._arguments, requests)
+        except ProtocolError as error:
+            self.error = error
+        return requests + super().feed(data[len(data) - rest_size :])
+
+    def _take_large(self, excess: int) -> None:
+        """Take the large word out of its pieces, whose last bytes, so many, do not belong to it."""
+        pieces = self._pieces
+        while len(pieces[-1]) < excess:
+            excess -= len(pieces.pop())
+        pieces[-1] = pieces[-1][: len(pieces[-1]) - excess]
+        self._arguments.append(b"".join(pieces))
+        self._missing -= 1
+        self._taken_size += self._bulk_size + 2
+        self._bulk_size = -1
+        self._pieces, self._pieces_size = [], 0
+
+    @property
+    def awaited_size(self) -> int:
+        """Bytes that must still come, at least, until the request that arrives is complete."""
+        if not self._missing:
+            return 0
+        if self._bulk_size < 0:
+            return max(0, _WORD_SIZE_MIN * self._missing - len(self._buffer))
+        arrived_size = len(self._buffer) + self._pieces_size
+        return max(0, self._bulk_size + 2 - arrived_size) + _WORD_SIZE_MIN * (self._missing - 1)
 
 
 class Part(NamedTuple):
@@ -51,32 +116,57 @@ class Part(NamedTuple):
 
 
 class Incoming:
-    """The stream of one link. `offset` is the offset of its first byte, less one."""
+    """The stream of one link. `offset` is the offset of its first byte, less one. `size_max` limits the bytes of a
+    request, and of a transaction.
+    """
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, size_max: int) -> None:
         self._reader = StreamReader()
+        self._size_max = size_max
+        # What is wrong after the parts that were returned. Nothing is read any more then.
+        self.error: ProtocolError | None = None
         # All bytes up to here have arrived.
         self.received = offset
         # All bytes up to here were run; the caller advances it with `take`.
         self.applied = offset
+        # The end of the last part.
+        self._parted = offset
         # Bytes that arrived and were not taken.
         self._bytes: deque[bytes] = deque()
         # Requests from a MULTI on whose EXEC is missing.
         self._held: list[Request] = []
 
     def feed(self, data: bytes) -> list[Part]:
-        """Take bytes of the primary. Returns the parts that can be run. Raises ProtocolError.
+        """Take bytes of the primary. Returns the parts that can be run. Afterwards `error` may be set.
 
         Hot: nearly all reads have no MULTI and no REPLCONF.
         """
-        requests = self._reader.feed(data)
+        if self.error is not None:
+            return []
+        reader = self._reader
+        requests = reader.feed(data)
         self.received += len(data)
         self._bytes.append(data)
-        if self._reader.error is not None:
-            raise self._reader.error
-        if self._reader.dropped:
-            raise ProtocolError(b"a request that is no command")
-        end = self.received - self._reader.buffered_size
+        parts = self._part(requests, self.received - reader.buffered_size)
+        if parts:
+            self._parted = parts[-1].end
+        if self._parted != self.received or reader.error is not None:
+            self.error = self._find_error()
+        return parts
+
+    def _find_error(self) -> ProtocolError | None:
+        """What is wrong with the bytes after the last part; None if they may be the beginning of a request."""
+        reader = self._reader
+        if reader.error is not None:
+            return reader.error
+        size = self.received - self._parted + reader.awaited_size
+        if size <= self._size_max:
+            return None
+        kind = b"transaction" if self._held else b"request"
+        return ProtocolError(b"a %b of %d bytes or more, and at most %d are taken" % (kind, size, self._size_max))
+
+    def _part(self, requests: list[Request], end: int) -> list[Part]:
+        """Split requests into parts. The last of them ends at this offset."""
         if self._held:
             return self._end_held(requests, end)
         for request in requests:

@@ -209,7 +209,8 @@ BEYOND_ROWS: Final = """\
   [scripts.md](scripts.md). So do the functions of libraries.
 - A server can have replicas and be one: [replicas.md](replicas.md). There is no cluster, and there are no modules. A
   replica serves its old data until a new snapshot has been loaded completely. An attempt to follow a primary ends
-  where that one has keys or commands of other types, and is repeated later; `INFO` then has `master_link_error`.
+  where that one has keys or commands of other types, or sends a request of more than 1 GiB, and is repeated later;
+  `INFO` then has `master_link_error`.
 - A stream with pending entries is never evicted, whatever the `maxmemory-policy`, unless `evict-pending-streams` is
   on. Under an LFU policy a command counts as one use of a key, also where Redis looks the key up twice (`SET` with
   `GET`, `XREAD`). `maxmemory` limits the memory of dataset and clients (`used_memory`), without the interpreter, some

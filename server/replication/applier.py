@@ -20,7 +20,8 @@ BLOCKING: Final = Flag.BLOCKING.value
 
 class Applier:
     """The stream of one link, which is a session. `on_applied` gets the bytes whose commands were run, `confirm` is
-    called where the primary asks for it, and `refuse` with a request that no server of this kind can run.
+    called where the primary asks for it, and `refuse` with a request that no server of this kind can run. `size_max`
+    limits a request and a transaction.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Applier:
         turns: Turns,
         offset: int,
         *,
+        size_max: int,
         on_applied: Callable[[bytes], None],
         confirm: Callable[[], None],
         refuse: Callable[[Request], None],
@@ -40,7 +42,7 @@ class Applier:
         self._on_applied = on_applied
         self._confirm = confirm
         self._refuse = refuse
-        self.incoming = Incoming(offset)
+        self.incoming = Incoming(offset, size_max)
         # Parts that wait to be run, the running one first.
         self._parts: deque[Part] = deque()
         self._is_part_running = False
@@ -66,7 +68,7 @@ class Applier:
         self._run_parts()
 
     def continue_part(self) -> bool:
-        """Run more of the requests that wait. Returns whether there are more that can be run."""
+        """Run more of the requests that wait. Returns whether there are more that can be run. Raises ProtocolError."""
         session, backlog = self._session, self._session.backlog
         requests = [backlog.popleft() for _ in range(min(len(backlog), SLICE_COUNT))]
         if requests:
@@ -77,7 +79,9 @@ class Applier:
         return False
 
     def _run_parts(self) -> None:
-        """Run the parts that have arrived, as far as the slices of a turn go."""
+        """Run the parts that have arrived, as far as the slices of a turn go. Raises ProtocolError for what follows
+        them, when all were run.
+        """
         session = self._session
         while self._parts and not self._is_over:
             part = self._parts[0]
@@ -101,6 +105,8 @@ class Applier:
             self._parts.popleft()
             self._is_part_running = False
             self._finish_part(part)
+        if self.incoming.error is not None and not self._is_over:
+            raise self.incoming.error
 
     def _run(self, requests: list[Request]) -> None:
         """Run requests: nothing expires for them, and forms are taken that clients may not use."""

@@ -21,7 +21,7 @@ from typing import Final, Protocol, cast
 from ...commands.clients.client import Client, ReplyMode
 from ...commands.execution.context import Context
 from ...commands.permissions.users import open_user
-from ...protocol.reader import ProtocolError
+from ...protocol.reader import REQUEST_SIZE_MAX, ProtocolError
 from ...protocol.requests import Request
 from ...replication.following import FullSync, Handshake, HandshakeFailed, Outcome, Position, confirmation
 from ...replication.foreign import describe
@@ -169,7 +169,7 @@ class PrimaryLink(Session):
         try:
             self._take(data)
         except LINK_ERRORS as failure:
-            self.end(End.FAILED, str(failure))
+            self._end_by(failure)
 
     def eof_received(self) -> bool:
         """The primary sends no more."""
@@ -266,6 +266,7 @@ class PrimaryLink(Session):
         self.phase = Phase.STREAM
         self._applier = Applier(
             self, self._context, self._turns, self._owner.begin_stream(outcome).offset,
+            size_max=max(REQUEST_SIZE_MAX, self._config.client_query_buffer_limit),
             on_applied=self._owner.pass_on, confirm=self.confirm, refuse=self._refuse,
         )  # fmt: skip
 
@@ -293,6 +294,16 @@ class PrimaryLink(Session):
             f"The primary sent the command {describe(request)} in database {self.client.db.index}, which Headrace does "
             "not serve. The data up to there are kept",
         )
+
+    def _end_by(self, failure: Exception) -> None:
+        """End the link because of what the primary has sent."""
+        if self.phase is Phase.STREAM:
+            # As in Redis, the stream cannot be continued there: the next attempt asks for a snapshot.
+            self.end(
+                End.REFUSED, f"Protocol error in the stream of the primary: {failure}. The data up to there are kept"
+            )
+        else:
+            self.end(End.FAILED, str(failure))
 
     # -- as a session ----------------------------------------------------------------------------
 
@@ -325,15 +336,15 @@ class PrimaryLink(Session):
         applier = self._applier
         if applier is None or self.is_closed or self.client.is_held or self._turns.dispatcher.runner.is_over:
             return
-        if applier.continue_part():
-            self.resume_soon()
-        elif self._late and not applier.is_busy and not self.is_closed:
-            late, self._late = bytes(self._late), bytearray()
-            self._resume_reading()
-            try:
+        try:
+            if applier.continue_part():
+                self.resume_soon()
+            elif self._late and not applier.is_busy and not self.is_closed:
+                late, self._late = bytes(self._late), bytearray()
+                self._resume_reading()
                 self._take_stream(late)
-            except LINK_ERRORS as failure:
-                self.end(End.FAILED, str(failure))
+        except LINK_ERRORS as failure:
+            self._end_by(failure)
 
     def abort(self) -> None:
         """Close at once, as CLIENT KILL does."""

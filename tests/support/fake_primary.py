@@ -79,7 +79,10 @@ class FakePrimary:
 
     def append(self, *lines: str) -> None:
         """Send all replicas more of the stream."""
-        data = stream_of(*lines)
+        self.append_bytes(stream_of(*lines))
+
+    def append_bytes(self, data: bytes) -> None:
+        """Send all replicas these bytes, which need not be commands."""
         self.stream += data
         for writer in self._writers:
             writer.write(data)
