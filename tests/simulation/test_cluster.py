@@ -22,7 +22,9 @@ from headrace.replication.backlog import BLOCK_SIZE, Backlog
 from headrace.replication.feed import Feed
 from headrace.replication.history import History
 from headrace.replication.incoming import Incoming
+from headrace.server.replication.following import Following
 from headrace.server.replication.primary import Primary
+from headrace.server.replication.primary_link import PrimaryLink
 from headrace.store.database import Store
 from simulation.cluster import Cluster, Violation
 
@@ -141,6 +143,17 @@ def lacks_select_after_a_promotion(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Feed, "append", append_to_first)
 
 
+def lacks_select_after_a_partial_sync(patch: pytest.MonkeyPatch) -> None:
+    """A replica continues in the first database, as if a SELECT came before the rest of the stream."""
+    new_link = Following._new_link
+
+    def new_link_to_first(self: Following) -> PrimaryLink:
+        self._db_index = 0
+        return new_link(self)
+
+    patch.setattr(Following, "_new_link", new_link_to_first)
+
+
 def uses_a_place_that_records_follow(patch: pytest.MonkeyPatch) -> None:
     """A start uses the last place in the log, whatever follows it."""
 
@@ -183,9 +196,9 @@ def takes_no_time_ahead(patch: pytest.MonkeyPatch) -> None:
 
 DEFECTS = [
     counts_a_byte_less, former_history_is_too_long, reuses_blocks_too_early, forgets_what_a_replica_needs,
-    expires_on_replicas, lacks_select_after_a_promotion, uses_a_place_that_records_follow,
-    extends_the_old_history_after_a_restart, counts_lost_replicas, confirms_for_others,
-    takes_no_time_ahead,
+    expires_on_replicas, lacks_select_after_a_promotion, lacks_select_after_a_partial_sync,
+    uses_a_place_that_records_follow, extends_the_old_history_after_a_restart, counts_lost_replicas,
+    confirms_for_others, takes_no_time_ahead,
 ]  # fmt: skip
 
 
