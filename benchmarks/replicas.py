@@ -1,4 +1,5 @@
-"""Rows about replicas: what they cost the primary, how fast they get a snapshot, and how late they are.
+"""Rows about replicas: what they cost the primary, how fast they get a snapshot, how late they are, and what they are
+sent after a cut.
 
 Primary and replicas are servers of the same program, so each row compares Headrace with its own replicas to Redis with
 its own. Replicas that run on the machine of their primary also take its caches and processors, so that the primary is
@@ -20,6 +21,7 @@ from typing import Final
 
 from benchmarks.load import Batch, benchmark, prepared, read_in_background, resident_size
 from benchmarks.peers import PeerServer
+from benchmarks.relay import Relay
 from benchmarks.row import Row, Sample
 from benchmarks.stalls import Pings
 from benchmarks.streams import FIELDS, RANDOM_BELOW, ask, deliver, fill, new_group
@@ -45,7 +47,14 @@ BATCH: Final = 50
 LOAD_S: Final = 4.0
 QUANTILES: Final = {"p50": 0.5, "p99": 0.99, "worst": 1.0}
 BACKLOG_SIZE: Final = 64 << 20
+# Requests before a link is cut, until it is healed (ten seconds of the rate above), and after that.
+BEFORE_CUT: Final = 50_000
+DURING_CUT: Final = 10 * RATE
+AFTER_CUT: Final = 100_000
+# More than what is missed in the time of a cut.
+CUT_BACKLOG_SIZE: Final = 256 << 20
 KEY: Final = "added"
+ADD: Final = ("XADD", KEY, "MAXLEN", "~", "100000", "*", *FIELDS)
 
 
 def info(wire: Wire, section: str) -> dict[str, str]:
@@ -92,7 +101,7 @@ def replicas(server: PeerServer, number: int) -> Iterator[list[PeerServer]]:
                 replica.kill()
 
 
-def follow(replica: Server, server: Server) -> None:
+def follow(replica: Server, server: Server | Relay) -> None:
     """Let a replica follow a server. Does not wait."""
     with replica.connect() as wire:
         ask(wire, "REPLICAOF", "127.0.0.1", server.port)
@@ -129,8 +138,7 @@ def read_xadd(server: PeerServer, number: int) -> Sample:
 
 def add_entries(server: PeerServer) -> Sample:
     """Requests in pipelines from fifty clients."""
-    add = ("XADD", KEY, "MAXLEN", "~", "100000", "*", *FIELDS)
-    return benchmark(server, server.scaled(REQUESTS), *add, pipeline=PIPELINE, random_below=RANDOM_BELOW)
+    return benchmark(server, server.scaled(REQUESTS), *ADD, pipeline=PIPELINE, random_below=RANDOM_BELOW)
 
 
 def fill_pending(server: PeerServer) -> None:
@@ -201,6 +209,45 @@ def backlog(server: PeerServer) -> Sample:
         return Sample((resident_size(server) - before) / BACKLOG_SIZE)
 
 
+def cut(server: PeerServer) -> Sample:
+    """Bytes that a replica is sent after a cut of its link until it has all, for each byte of the stream that it had
+    not when the link was cut; and ms until it has what it had missed in the time of the cut. There are writes before,
+    meanwhile and afterwards. Raises RuntimeError if it is sent a snapshot.
+    """
+    with server.connect() as wire:
+        ask(wire, "CONFIG", "SET", "repl-backlog-size", CUT_BACKLOG_SIZE)
+    with replicas(server, 1) as (replica,), Relay(server.port) as relay, server.connect() as probe:
+        follow(replica, relay)
+        catch_up([replica], server)
+        before = info(probe, "stats")
+        begun = int(before["total_commands_processed"])
+        requests = server.scaled(BEFORE_CUT + DURING_CUT + AFTER_CUT)
+        load = Thread(target=_add_in_pipelines, args=(server, requests))
+        load.start()
+        cut_at = begun + server.scaled(BEFORE_CUT)
+        wait_until(lambda: int(info(probe, "stats")["total_commands_processed"]) >= cut_at)
+        relay.cut()
+        wait_until(lambda: not has_all(replica, 0))
+        had = offset(replica)
+        heal_at = cut_at + server.scaled(DURING_CUT)
+        wait_until(lambda: int(info(probe, "stats")["total_commands_processed"]) >= heal_at)
+        missed_end, started_s = offset(server), time.perf_counter()
+        relay.heal()
+        wait_until(lambda: has_all(replica, missed_end))
+        taken_s = time.perf_counter() - started_s
+        load.join()
+        catch_up([replica], server)
+        sent_size, missed_size = relay.passed_size, offset(replica) - had
+        after = info(probe, "stats")
+    if after["sync_full"] != before["sync_full"] or after["sync_partial_ok"] == before["sync_partial_ok"]:
+        raise RuntimeError("the replica was sent a snapshot after the cut")
+    return Sample(sent_size / missed_size, tail={"caught up": taken_s * 1000})
+
+
+def _add_in_pipelines(server: Server, requests: int) -> None:
+    benchmark(server, requests, *ADD, pipeline=PIPELINE, random_below=RANDOM_BELOW)
+
+
 def row_name(number: int) -> str:
     """The name of the row of XADD with so many replicas."""
     return f"replicas-{number}"
@@ -236,6 +283,15 @@ ROWS = tuple(
             is_rate=False,
         ),
         Row("replicas-lag", f"lag at {RATE:,} XADD/s, p99", "ms", lag, target=1, runs=3, is_rate=False),
+        Row(
+            "replicas-cut",
+            f"bytes sent for each byte missed, cut of {DURING_CUT:,} XADD",
+            "bytes",
+            cut,
+            target=1,
+            runs=3,
+            is_rate=False,
+        ),
         Row("replicas-backlog", "resident bytes of a full backlog, each", "bytes", backlog, runs=1, is_rate=False),
     )
 )
