@@ -10,6 +10,7 @@ primary is killed or cut off, and the replica with the highest offset takes its 
     place       two servers with the same ID and offset have the same dataset
     wait        as many replicas as WAIT says have the write, and one of them takes over with it
     isolated    a primary without replicas acknowledges nothing after `min-replicas-max-lag`
+    taken       no replica is sent what it cannot take
     converge    after all links are whole again, all servers have the same dataset
 """
 
@@ -304,6 +305,9 @@ class Cluster:
         for node in self.nodes:
             if node.is_up:
                 self._take_replies(node)
+                following = node.server.following
+                if following.is_refusing:
+                    raise Violation(f"taken: {node.name}, {following.last_error}, {self._where()}")
 
     def pass_time(self, ms: int) -> None:
         """Move the clock from one event to the next."""
