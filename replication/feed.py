@@ -6,12 +6,16 @@ has. It has no lines that begin with `#`.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..persistence.records import EXEC, MULTI, select_record
 from ..protocol.packing import pack_command
 from .history import History
 
 PING = pack_command((b"ping",))
 GETACK = pack_command((b"REPLCONF", b"GETACK", b"*"))
+# Bytes of a piece that is worth sending alone: joined with others it is a second copy of a large value.
+LARGE_SIZE: Final = 16 * 1024
 
 
 class Feed:
@@ -55,8 +59,9 @@ class Feed:
         self._pieces.append(request)
         self._history.offset += len(request)
 
-    def take(self) -> bytes:
-        """The bytes gathered since the last call."""
-        data = b"".join(self._pieces)
-        self._pieces.clear()
-        return data
+    def take(self) -> list[bytes]:
+        """The bytes gathered since the last call: in one piece, or, if most are in large ones, as they were given."""
+        pieces, self._pieces = self._pieces, []
+        if len(pieces) > 1 and sum([len(piece) for piece in pieces]) < LARGE_SIZE * len(pieces):
+            return [b"".join(pieces)]
+        return pieces

@@ -209,8 +209,8 @@ class Incoming:
         parts.append(Part(requests[first:], end, False))
         return parts
 
-    def take(self, end: int) -> bytes:
-        """Count the bytes up to this offset, whose commands were run. Returns them."""
+    def take(self, end: int) -> list[bytes]:
+        """Count the bytes up to this offset, whose commands were run. Returns them, in the pieces that arrived."""
         size = end - self.applied
         self.applied = end
         pieces: list[bytes] = []
@@ -221,7 +221,7 @@ class Incoming:
                 piece = piece[:size]
             pieces.append(piece)
             size -= len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return pieces
 
 
 def _asks_for_confirmation(request: Request) -> bool:

@@ -32,7 +32,7 @@ class Applier:
         offset: int,
         *,
         size_max: int,
-        on_applied: Callable[[bytes], None],
+        on_applied: Callable[[list[bytes]], None],
         confirm: Callable[[], None],
         refuse: Callable[[Request], None],
     ) -> None:
@@ -121,9 +121,9 @@ class Applier:
 
     def _finish_part(self, part: Part) -> None:
         """Count the bytes of a part that was run."""
-        data = self.incoming.take(part.end)
-        if data:
-            self._on_applied(data)
+        pieces = self.incoming.take(part.end)
+        if pieces:
+            self._on_applied(pieces)
         if part.is_confirmed:
             self._confirm()
 
@@ -135,10 +135,10 @@ class Applier:
             queue = self._session.client.transaction.queue
             if queue is not None:
                 unrun = [BEGINNING, *(request for _, _, request in queue), *unrun]
-            data = self.incoming.take(self._parts[0].end - size_of(unrun))
+            pieces = self.incoming.take(self._parts[0].end - size_of(unrun))
             self._is_part_running = False
-            if data:
-                self._on_applied(data)
+            if pieces:
+                self._on_applied(pieces)
         self._parts.clear()
 
     def _find_refused(self, requests: list[Request]) -> int | None:

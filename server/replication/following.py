@@ -395,9 +395,9 @@ class Following:
         self._note_accepted()
         return Position(history.replid.encode(), history.offset)
 
-    def pass_on(self, data: bytes) -> None:
+    def pass_on(self, pieces: list[bytes]) -> None:
         """These bytes of the stream were applied: replicas of this server get them as they are."""
-        self._primary.pass_on(data)
+        self._primary.pass_on(pieces)
         self.is_refusing = False
         self._note_mark()
         self._turns.finish()

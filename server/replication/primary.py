@@ -315,9 +315,10 @@ class Primary:
             self.history.continue_as(replid)
             self._close_links()
 
-    def pass_on(self, data: bytes) -> None:
+    def pass_on(self, pieces: list[bytes]) -> None:
         """These bytes of the primary were applied: send them to the replicas at the end of this turn."""
-        self._feed.append_request(data)
+        for piece in pieces:
+            self._feed.append_request(piece)
         self._units.has_unflushed_records = True
 
     def promote(self) -> None:
@@ -402,13 +403,17 @@ class Primary:
             return
         if feed.is_empty:
             return
-        data = feed.take()
-        backlog.append(data)
         self._fed_ms = self._clock()
-        for link in self.links:
-            if link.is_following:
-                link.send(data, backlog.end)
-        self._trim(backlog)
+        pieces = feed.take()
+        pieces.reverse()
+        while pieces:
+            # Of a large value, a piece is freed when the backlog has it.
+            data = pieces.pop()
+            backlog.append(data)
+            for link in self.links:
+                if link.is_following:
+                    link.send(data, backlog.end)
+            self._trim(backlog)
 
     def _trim(self, backlog: Backlog) -> None:
         """Forget what neither the size of the backlog nor a replica requires."""

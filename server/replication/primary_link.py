@@ -84,7 +84,7 @@ class Owner(Protocol):
         """The stream begins. Returns the position before its first byte."""
         ...
 
-    def pass_on(self, data: bytes) -> None:
+    def pass_on(self, pieces: list[bytes]) -> None:
         """These bytes of the stream were applied."""
         ...
 

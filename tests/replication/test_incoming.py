@@ -109,7 +109,7 @@ def test_bytes_are_passed_on_as_they_are(step):
     passed_on = b""
     for index in range(0, len(data), step):
         for part in incoming.feed(data[index : index + step]):
-            passed_on += incoming.take(part.end)
+            passed_on += b"".join(incoming.take(part.end))
     assert passed_on == data
 
 
@@ -181,7 +181,7 @@ def test_large_words_are_read_in_pieces(step, shift):
     for start in range(-shift, len(data), step):
         for part in incoming.feed(data[max(start, 0) : start + step]):
             done += part.requests
-            taken += incoming.take(part.end)
+            taken += b"".join(incoming.take(part.end))
         assert incoming.applied == START + len(taken)
     assert done == [words, last, [b"ping"]]
     assert taken == data

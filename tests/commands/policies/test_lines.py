@@ -121,14 +121,14 @@ def test_replicas_get_a_line_as_a_ping_in_the_place_of_the_record(server: Loggin
     before = history.offset
     log_unit(server, LONG_NOTE)
     ping = encode(["PING", b"#HR " + policy_text(LONG_NOTE)])
-    assert feed.take() == SELECT_0 + ping
+    assert feed.take() == [SELECT_0 + ping]
     server.server.context.log(b"XNACK", b"s")
     log_unit(server, NOTE)
     nack = pack_command((b"XNACK", b"s"))
     data = b"".join(
         [b"*1\r\n$5\r\nMULTI\r\n", nack, encode(["PING", b"#HR " + policy_text(NOTE)]), b"*1\r\n$4\r\nEXEC\r\n"]
     )
-    assert feed.take() == data
+    assert feed.take() == [data]
     assert history.offset - before == len(SELECT_0) + len(ping) + len(data)
     assert b"PING" not in log_of(tmp_path)
 
@@ -151,7 +151,7 @@ def test_a_script_chooses_where_lines_go(
         log_before = log_of(tmp_path)
         server.call(script % name)
         assert log_of(tmp_path)[len(log_before) :].removeprefix(SELECT_0) == in_log, name
-        assert feed.take().removeprefix(SELECT_0) == in_stream, name
+        assert b"".join(feed.take()).removeprefix(SELECT_0) == in_stream, name
 
 
 # -- from a log --------------------------------------------------------------------------------------
