@@ -17,27 +17,23 @@ import re
 from typing import Final
 
 from .errors import CorruptHyperLogLog
-from .registers import PACKED_SIZE, REGISTER_MAX, REGISTERS_COUNT, estimate, packed, place_of, unpacked
+from .hyperloglog_form import FLAG_AT, HEADER_SIZE, PACKED_SIZE, REGISTER_MAX, REGISTERS_COUNT, STALE, VAL, XZERO
+from .registers import estimate, packed, unpacked
 
 try:
-    from .hyperloglog_codec import find_run, histogram, raise_dense, spread_runs
+    from .hyperloglog_codec import find_run, histogram, spread_runs
 except ImportError:  # there was no C compiler at installation
-    from .hyperloglog_codec_plain import find_run, histogram, raise_dense, spread_runs
+    from .hyperloglog_codec_plain import find_run, histogram, spread_runs
 
 MAGIC: Final = b"HYLL"
-HEADER_SIZE: Final = 16
 DENSE: Final = 0
 SPARSE: Final = 1
 DENSE_SIZE: Final = HEADER_SIZE + PACKED_SIZE
 # Where the encoding is.
 ENCODING_AT: Final = 4
-# Where the estimate is, and the byte of it that has the flag.
+# Where the estimate is.
 ESTIMATE_AT: Final = 8
-FLAG_AT: Final = 15
-STALE: Final = 0x80
 
-XZERO: Final = 0x40
-VAL: Final = 0x80
 ZERO_SPAN_MAX: Final = 64
 VAL_SPAN_MAX: Final = 4
 # A larger value makes the registers dense.
@@ -99,6 +95,19 @@ def registers_of(text: bytes) -> bytes:
     return registers
 
 
+def packed_registers_of(text: bytes) -> bytes:
+    """The packed registers of a HyperLogLog with dense registers."""
+    return text[HEADER_SIZE:]
+
+
+def with_packed_registers(text: bytes, registers: bytes) -> bytes:
+    """The string with dense registers in place of its own; the cached estimate is marked as stale."""
+    header = bytearray(text[:HEADER_SIZE])
+    header[ENCODING_AT] = DENSE
+    header[FLAG_AT] |= STALE
+    return bytes(header) + registers
+
+
 def estimate_of(text: bytes) -> int:
     """The number of distinct elements of a HyperLogLog, from its registers. Raises CorruptHyperLogLog."""
     return estimate_registers(registers_of(text))
@@ -137,13 +146,6 @@ class HyperLogLog:
             registers = packed(registers_of(bytes(self.data)))
             self.data[HEADER_SIZE:] = registers
             self.data[ENCODING_AT] = DENSE
-
-    def add(self, elements: list[bytes], first: int) -> tuple[int, int]:
-        """Add elements from the one at `first` on, sparse registers one element, dense ones all that are left. Returns
-        how many raised a register, and the index of the next element. Raises CorruptHyperLogLog."""
-        if self.is_dense:
-            return raise_dense(self.data, HEADER_SIZE, elements, first), len(elements)
-        return int(self.raise_register(*place_of(elements[first]))), first + 1
 
     def raise_register(self, register: int, value: int) -> bool:
         """Set a register to a value if it is smaller. Returns whether it was. Raises CorruptHyperLogLog.

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 from typing import Final
 
+from .hyperloglog_form import (
+    FLAG_AT,
+    HEADER_SIZE,
+    INDEX_BITS,
+    PACKED_SIZE,
+    RANK_BITS,
+    REGISTER_MAX,
+    REGISTERS_COUNT,
+    STALE,
+    VAL,
+    XZERO,
+)
+
 MULTIPLIER: Final = 0xC6A4A7935BD1E995
 SEED: Final = 0xADC83B19
 SHIFT: Final = 47
 MASK: Final = (1 << 64) - 1
 # Bytes that one step takes.
 WORD_SIZE: Final = 8
-
-REGISTER_MAX: Final = 63
-XZERO: Final = 0x40
-VAL: Final = 0x80
-INDEX_BITS: Final = 14
-REGISTERS_COUNT: Final = 1 << INDEX_BITS
-RANK_BITS: Final = 64 - INDEX_BITS
-PACKED_SIZE: Final = REGISTERS_COUNT * 6 // 8
 
 _BYTES: Final = range(256)
 # The parts of registers in the three bytes: a register is in one byte, or in two next to each other.
@@ -36,7 +41,10 @@ _HIGH_SIX: Final = bytes([byte >> 2 for byte in _BYTES])
 _LOW_TWO_TO_TOP: Final = bytes([(byte & 3) << 6 for byte in _BYTES])
 _LOW_FOUR_TO_TOP: Final = bytes([(byte & 15) << 4 for byte in _BYTES])
 _SIX_TO_TOP: Final = bytes([byte << 2 & 255 for byte in _BYTES])
-# The highest and the lowest bit of the bytes of all registers.
+# Every second of the packed registers, and the bit above each of them.
+_LANES: Final = int.from_bytes(b"\x3f\xf0\x03" * (PACKED_SIZE // 3), "little")
+_LANE_TOPS: Final = int.from_bytes(b"\x40\x00\x04" * (PACKED_SIZE // 3), "little")
+# The highest bit of the bytes of all registers.
 _TOP_BITS: Final = int.from_bytes(b"\x80" * REGISTERS_COUNT, "little")
 
 
@@ -61,22 +69,47 @@ def place_of(element: bytes) -> tuple[int, int]:
     return found & REGISTERS_COUNT - 1, (bits & -bits).bit_length()
 
 
-def raise_dense(data: bytearray, start: int, elements: list[bytes], first: int) -> int:
-    """Add elements, from the one at `first` on, to the packed registers at `start`. Returns how many raised one."""
+def raised_dense(text: bytes, elements: list[bytes], first: int) -> tuple[bytes, int]:
+    """Add elements, from the one at `first` on, to a HyperLogLog with dense registers.
+
+    Returns how many raised a register, after the string with these registers and the estimate marked as stale; it is
+    not copied if there are none.
+    """
+    data: bytes | bytearray = text
+    raised: bytearray | None = None
     raised_count = 0
     for index in range(first, len(elements)):
         register, rank = place_of(elements[index])
         bit = register * 6
-        at, shift = start + (bit >> 3), bit & 7
+        at, shift = HEADER_SIZE + (bit >> 3), bit & 7
         # The last register ends with the last byte.
         pair = data[at] | (data[at + 1] << 8 if shift > 2 else 0)
-        if (pair >> shift & REGISTER_MAX) < rank:
-            pair = pair & ~(REGISTER_MAX << shift) | rank << shift
-            data[at] = pair & 0xFF
-            if shift > 2:
-                data[at + 1] = pair >> 8
-            raised_count += 1
-    return raised_count
+        if (pair >> shift & REGISTER_MAX) >= rank:
+            continue
+        if raised is None:
+            data = raised = bytearray(text)
+            raised[FLAG_AT] |= STALE
+        pair = pair & ~(REGISTER_MAX << shift) | rank << shift
+        raised[at] = pair & 0xFF
+        if shift > 2:
+            raised[at + 1] = pair >> 8
+        raised_count += 1
+    return text if raised is None else bytes(raised), raised_count
+
+
+def merged_packed(one: bytes, other: bytes) -> bytes:
+    """The larger of both values for each register; the arguments and the result are packed."""
+    left, right = int.from_bytes(one, "little"), int.from_bytes(other, "little")
+    found = _larger_lanes(left & _LANES, right & _LANES)
+    found |= _larger_lanes(left >> 6 & _LANES, right >> 6 & _LANES) << 6
+    return found.to_bytes(PACKED_SIZE, "little")
+
+
+def _larger_lanes(left: int, right: int) -> int:
+    """The larger of both values for every second register, between which there are six bits that are 0."""
+    # The bit above a lane stays where the left value is not smaller.
+    not_smaller = (left | _LANE_TOPS) - right & _LANE_TOPS
+    return right ^ (left ^ right) & not_smaller - (not_smaller >> 6)
 
 
 def unpacked(packed: bytes) -> bytes:

@@ -5,20 +5,14 @@ from __future__ import annotations
 from math import inf, sqrt
 from typing import Final
 
+from .hyperloglog_form import RANK_BITS, REGISTERS_COUNT
+
 try:
-    from .hyperloglog_codec import merged, packed, place_of, unpacked
+    from .hyperloglog_codec import merged, merged_packed, packed, place_of, raised_dense, unpacked
 except ImportError:  # there was no C compiler at installation
-    from .hyperloglog_codec_plain import merged, packed, place_of, unpacked
+    from .hyperloglog_codec_plain import merged, merged_packed, packed, place_of, raised_dense, unpacked
 
-__all__ = ["estimate", "merged", "packed", "place_of", "unpacked"]
-
-INDEX_BITS: Final = 14
-REGISTERS_COUNT: Final = 1 << INDEX_BITS
-REGISTER_MAX: Final = 63
-# Bits of a hash that count for the rank. The highest rank is one more.
-RANK_BITS: Final = 64 - INDEX_BITS
-# Bytes of the packed registers: four in three bytes, the lowest bits first.
-PACKED_SIZE: Final = REGISTERS_COUNT * 6 // 8
+__all__ = ["estimate", "merged", "merged_packed", "packed", "place_of", "raised_dense", "unpacked"]
 
 INT64_MIN: Final = -(1 << 63)
 INT64_END: Final = 1 << 63

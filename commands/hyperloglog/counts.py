@@ -14,10 +14,13 @@ from ...store.hyperloglog import (
     estimate_registers,
     is_dense,
     is_hyperloglog,
+    packed_registers_of,
     registers_of,
     with_estimate,
+    with_packed_registers,
 )
-from ...store.registers import REGISTERS_COUNT, merged
+from ...store.hyperloglog_form import REGISTERS_COUNT
+from ...store.registers import merged, merged_packed, packed, place_of, raised_dense, unpacked
 from ...store.text import EMBEDDED_SIZE_MAX, edited
 from ...store.value import Value, plain_text
 from ..core.table import Argument, Flag, KeySpec, Trait, command
@@ -65,24 +68,32 @@ def pfadd(context: Context, argv: list[bytes]) -> Reply:
     """
     db, key = context.db, argv[1]
     text = checked(db.get(key, context.now_ms))
-    changes_count = 1 if text is None else 0
-    value = HyperLogLog(EMPTY if text is None else text, context.limits.hyperloglog_size_max)
-    index = 2
-    try:
-        while index < len(argv):
-            raised_count, index = value.add(argv, index)
-            changes_count += raised_count
-    except CorruptHyperLogLog:
-        store_quietly(db, key, bytes(value.data))
-        raise
-    if changes_count:
-        value.mark_stale()
-        db.put(key, edited(bytes(value.data)), PFADD, keep_expiry=True)
-        context.log_words(argv, changes_count)
-        return 1
-    if not value.is_dense:
-        keep_apart(db, key, bytes(value.data))
-    return 0
+    changes_count, index = 0, 2
+    if text is None:
+        text, changes_count = EMPTY, 1
+    if not is_dense(text):
+        value = HyperLogLog(text, context.limits.hyperloglog_size_max)
+        try:
+            while index < len(argv) and not value.is_dense:
+                register, rank = place_of(argv[index])
+                changes_count += value.raise_register(register, rank)
+                index += 1
+        except CorruptHyperLogLog:
+            store_quietly(db, key, bytes(value.data))
+            raise
+        if changes_count:
+            value.mark_stale()
+        text = bytes(value.data)
+        if not changes_count:
+            keep_apart(db, key, text)
+    if is_dense(text):
+        text, raised_count = raised_dense(text, argv, index)
+        changes_count += raised_count
+    if not changes_count:
+        return 0
+    db.put(key, edited(text), PFADD, keep_expiry=True)
+    context.log_words(argv, changes_count)
+    return 1
 
 
 @command(
@@ -114,8 +125,8 @@ def pfcount(context: Context, argv: list[bytes]) -> Reply:
     """
     db = context.db
     if len(argv) > 2:
-        registers, _ = _union(context, argv[1:])
-        return estimate_registers(registers)
+        registers, is_packed = _union(context, argv[1:])
+        return estimate_registers(unpacked(registers) if is_packed else registers)
     key = argv[1]
     text = checked(db.read(key, context.now_ms))
     if text is None:
@@ -130,15 +141,23 @@ def pfcount(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _union(context: Context, keys: list[bytes]) -> tuple[bytes, bool]:
-    """Returns the registers of the union of the HyperLogLogs at these keys, and whether any of them has dense ones.
-    Raises WrongType, NotHyperLogLog, CorruptHyperLogLog."""
-    registers, has_dense = bytes(REGISTERS_COUNT), False
+    """Returns the registers of the union of the HyperLogLogs at these keys, and whether they are packed, as they are if
+    any of the HyperLogLogs has dense ones. Raises WrongType, NotHyperLogLog, CorruptHyperLogLog."""
+    sparse: bytes | None = None
+    dense: bytes | None = None
     for key in keys:
         text = checked(context.db.read(key, context.now_ms))
-        if text is not None:
-            has_dense = has_dense or is_dense(text)
-            registers = merged(registers, registers_of(text))
-    return registers, has_dense
+        if text is None:
+            continue
+        if is_dense(text):
+            registers = packed_registers_of(text)
+            dense = registers if dense is None else merged_packed(dense, registers)
+        else:
+            registers = registers_of(text)
+            sparse = registers if sparse is None else merged(sparse, registers)
+    if dense is None:
+        return bytes(REGISTERS_COUNT) if sparse is None else sparse, False
+    return dense if sparse is None else merged_packed(dense, packed(sparse)), True
 
 
 @command(
@@ -163,13 +182,17 @@ def pfmerge(context: Context, argv: list[bytes]) -> Reply:
     NotHyperLogLog, CorruptHyperLogLog. Source: Redis 2.8.9.
     """
     db, key = context.db, argv[1]
-    registers, has_dense = _union(context, argv[1:])
+    registers, is_packed = _union(context, argv[1:])
     text = checked(db.get(key, context.now_ms))
-    value = HyperLogLog(EMPTY if text is None else text, context.limits.hyperloglog_size_max)
-    if has_dense:
-        value.make_dense()
-    value.raise_all(registers)
-    value.mark_stale()
-    db.put(key, edited(bytes(value.data)), PFADD, keep_expiry=True)
+    if text is None:
+        text = EMPTY
+    if is_packed:
+        text = with_packed_registers(text, registers)
+    else:
+        value = HyperLogLog(text, context.limits.hyperloglog_size_max)
+        value.raise_all(registers)
+        value.mark_stale()
+        text = bytes(value.data)
+    db.put(key, edited(text), PFADD, keep_expiry=True)
     context.log_words(argv)
     return OK

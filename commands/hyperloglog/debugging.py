@@ -8,7 +8,8 @@ from typing import Final
 from ...protocol.replies import OK, Reply, SimpleString
 from ...store.errors import GenericError, shown
 from ...store.hyperloglog import EMPTY, HyperLogLog, estimate_of, is_dense, registers_of, shown_runs
-from ...store.registers import REGISTER_MAX, REGISTERS_COUNT, packed, place_of, unpacked
+from ...store.hyperloglog_form import REGISTER_MAX, REGISTERS_COUNT
+from ...store.registers import packed, place_of, unpacked
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from .counts import checked, keep_apart, store_quietly

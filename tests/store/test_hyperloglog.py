@@ -10,7 +10,6 @@ from headrace.store.errors import CorruptHyperLogLog
 from headrace.store.hyperloglog import (
     DENSE_SIZE,
     EMPTY,
-    HEADER_SIZE,
     HyperLogLog,
     cached_estimate,
     estimate_of,
@@ -21,7 +20,7 @@ from headrace.store.hyperloglog import (
     shown_runs,
     with_estimate,
 )
-from headrace.store.registers import REGISTERS_COUNT
+from headrace.store.hyperloglog_form import HEADER_SIZE, REGISTERS_COUNT
 
 SEED = 43
 LIMIT = 3000

@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from headrace.store import hyperloglog_codec_plain
+from headrace.store.hyperloglog_form import FLAG_AT, HEADER_SIZE, REGISTERS_COUNT, STALE
 
 try:
     from headrace.store import hyperloglog_codec
@@ -17,7 +18,6 @@ except ImportError:
 
 FORMS = [hyperloglog_codec_plain, *([hyperloglog_codec] if hyperloglog_codec is not None else [])]
 SEED = 42
-REGISTERS_COUNT = 16384
 
 in_both_forms = pytest.mark.parametrize("form", FORMS)
 
@@ -105,7 +105,21 @@ def test_dense_registers_are_raised_to_the_ranks_of_elements(form: ModuleType) -
         register, rank = form.place_of(element)
         raised_count += ranks[register] < rank
         ranks[register] = max(ranks[register], rank)
-    data = bytearray(b"header" + bytes(REGISTERS_COUNT * 6 // 8))
-    assert form.raise_dense(data, 6, elements, 1) == raised_count
-    assert data == b"header" + form.packed(bytes(ranks))
-    assert form.raise_dense(data, 6, elements, 1) == 0
+    empty = bytes(HEADER_SIZE) + form.packed(bytes(REGISTERS_COUNT))
+    text, count = form.raised_dense(empty, elements, 1)
+    assert count == raised_count
+    assert text[HEADER_SIZE:] == form.packed(bytes(ranks))
+    assert text[:HEADER_SIZE] == bytes(FLAG_AT) + bytes((STALE,))
+    assert empty == bytes(len(empty))
+    # A string that stays the same is not copied.
+    again, count = form.raised_dense(text, elements, 1)
+    assert again is text
+    assert count == 0
+
+
+@in_both_forms
+def test_the_larger_packed_registers_are_merged(form: ModuleType) -> None:
+    source = Random(SEED)
+    one, other = (bytes([byte & 63 for byte in source.randbytes(REGISTERS_COUNT)]) for _ in range(2))
+    found = form.merged_packed(form.packed(one), form.packed(other))
+    assert form.unpacked(found) == bytes(map(max, one, other))

@@ -1,0 +1,23 @@
+"""How registers of HyperLogLogs are kept as bytes: their numbers, and the codes of runs. See `hyperloglog`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# The low bits of a hash choose the register.
+INDEX_BITS: Final = 14
+REGISTERS_COUNT: Final = 1 << INDEX_BITS
+REGISTER_MAX: Final = 63
+# Bits of a hash that count for the rank. The highest rank is one more.
+RANK_BITS: Final = 64 - INDEX_BITS
+# Bytes of the packed registers: four in three bytes, the lowest bits first.
+PACKED_SIZE: Final = REGISTERS_COUNT * 6 // 8
+
+# The header, and the byte of it whose top bit says that the cached estimate is stale.
+HEADER_SIZE: Final = 16
+FLAG_AT: Final = 15
+STALE: Final = 0x80
+
+# The smallest codes of long runs of 0 and of runs of another value. Smaller codes are short runs of 0.
+XZERO: Final = 0x40
+VAL: Final = 0x80
