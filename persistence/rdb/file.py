@@ -27,7 +27,7 @@ from ..errors import BadPolicyLine, EmptyValue, ForeignType, RdbError, TooManyDa
 from ..placing import StreamPlace
 from ..policy_lines import AUX_NAME, policy_text, words_of_text
 from .foreign import can_skip, skip_module_fields, skip_value
-from .hashes import HASH_NUMBERED_TYPES, read_names_alone, read_numbered_hash
+from .imported_hashes import HASH_NUMBERED_TYPES, Templates
 from .keys import EXPIRY_MS, LONG_SIZE, encode_name
 from .lengths import (
     encode_length,
@@ -342,10 +342,7 @@ class FileReader:
         self._policy: FilePolicy | None = None
         # The library that was read and not yielded.
         self._library: FileLibrary | None = None
-        # The names of the fields of hashes that HIMPORT made, by number.
-        self._templates: dict[int, list[bytes]] = {}
-        # Whether the file has had a hash that HIMPORT made, or the names of its fields.
-        self._has_templates = False
+        self._templates = Templates()
         # The metadata of the file.
         self.aux: dict[bytes, bytes] = {}
         # Keys read, without those left out.
@@ -475,9 +472,7 @@ class FileReader:
             read_length(source)
 
     def _read_template(self, source: Source) -> None:
-        number = read_length(source)
-        self._templates[number] = read_names_alone(source)
-        self._has_templates = True
+        self._templates.read(source)
 
     def _read_library(self, source: Source) -> None:
         self._library = FileLibrary(read_string(source))
@@ -533,16 +528,14 @@ class FileReader:
         if self._form is not None and is_own:
             value = self._form.read(source, self._limits, self._now_ms)
         elif kind in HASH_NUMBERED_TYPES:
-            value = read_numbered_hash(source, kind, self._templates, self._limits)
+            value = self._templates.read_hash(source, kind, self._limits)
         else:
             try:
                 value = read_value(source, kind, self._limits, now_ms=self._now_ms)
             except EmptyValue:
                 return None  # as in Redis
         if isinstance(value, HashValue):
-            self._has_templates = self._has_templates or value.has_template
-            if not self._has_templates:
-                value.take_template_when_loaded()
+            self._templates.note_hash(value)
         self._is_left_out = not self._is_kept(key, expires_ms)
         return None if self._is_left_out else FileKey(self._db_index, key, value, expires_ms, use)
 

@@ -6,29 +6,21 @@ versions did without the first time, and had Unix times before fields.
 
 Redis limits the number of the fields of a listpack or a ziplist, but not their sizes.
 
-A hash that HIMPORT made has the names of its fields first, in their order: 0 and a listpack if they are short and few,
-otherwise 1, their number and each name. Its values come one by one, or as a listpack after a number, which means
-nothing here. In files of Redis, names come before all keys, with a number, and hashes have the number instead.
+Hashes that HIMPORT made are in `imported_hashes`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import islice, pairwise
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
-from ...store.companions.hash_value import (
-    LISTPACK,
-    LISTPACK_EX,
-    TEMPLATE_ARRAY,
-    TEMPLATE_LISTPACK,
-    HashValue,
-    template_order,
-)
+from ...store.companions.hash_value import LISTPACK, LISTPACK_EX, HashValue
 from ...store.companions.integers import as_integer
 from ...store.due_times import NEVER_DUE_MS
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
+from .imported_hashes import HASH_TEMPLATE_TYPES, encode_imported_hash, imported_hash_type, read_imported_hash
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
 from .source import Source
 from .texts import encode_strings, encode_timed, pack_texts, read_strings, read_timed_fields, unpack_texts
@@ -42,20 +34,11 @@ HASH_TIMES_EARLY: Final = 22
 HASH_LISTPACK_EX_EARLY: Final = 23
 HASH_TIMES: Final = 24
 HASH_LISTPACK_EX: Final = 25
-HASH_TEMPLATE_LISTPACK: Final = 29
-HASH_TEMPLATE_ARRAY: Final = 31
 HASH_TYPES: Final = (
     HASH, HASH_ZIPMAP, HASH_ZIPLIST, HASH_LISTPACK,
     HASH_TIMES_EARLY, HASH_LISTPACK_EX_EARLY, HASH_TIMES, HASH_LISTPACK_EX,
-    HASH_TEMPLATE_LISTPACK, HASH_TEMPLATE_ARRAY,
+    *HASH_TEMPLATE_TYPES,
 )  # fmt: skip
-# With a number instead of the names: only in files.
-HASH_NUMBERED_LISTPACK: Final = 30
-HASH_NUMBERED_ARRAY: Final = 32
-HASH_NUMBERED_TYPES: Final = (HASH_NUMBERED_LISTPACK, HASH_NUMBERED_ARRAY)
-# How names are stored.
-_NAMES_LISTPACK: Final = 0
-_NAMES_ALONE: Final = 1
 
 # Later than any expiry time of a field: 48 bits.
 NO_TIME_MS: Final = (1 << 48) - 1
@@ -71,10 +54,8 @@ def hash_type(value: HashValue) -> int:
         return HASH_LISTPACK_EX
     if value.encoding == LISTPACK:
         return HASH_LISTPACK
-    if value.encoding == TEMPLATE_LISTPACK:
-        return HASH_TEMPLATE_LISTPACK
-    if value.encoding == TEMPLATE_ARRAY:
-        return HASH_TEMPLATE_ARRAY
+    if value.has_template:
+        return imported_hash_type(value)
     return HASH if value.first_due_ms == NEVER_DUE_MS else HASH_TIMES
 
 
@@ -89,7 +70,7 @@ def encode_hash(value: HashValue, *, compress: bool) -> Iterator[bytes]:
         yield encode_string(pack_texts(words), compress=compress)
         return
     if value.has_template:
-        yield from _encode_of_template(value, compress=compress)
+        yield from encode_imported_hash(value, compress=compress)
         return
     if value.first_due_ms < NEVER_DUE_MS:
         yield from _encode_timed(value, compress=compress)
@@ -104,21 +85,6 @@ def _first_time(value: HashValue) -> bytes:
     """The first expiry time; that of a hash without any is the largest time, as in Redis."""
     value.first_due(0)
     return encode_time_ms(min(value.first_due_ms, NO_TIME_MS))
-
-
-def _encode_of_template(value: HashValue, *, compress: bool) -> Iterator[bytes]:
-    pairs = list(value.items())
-    names, texts = [field for field, _ in pairs], [text for _, text in pairs]
-    limits = value.limits
-    if len(names) <= limits.hash_entries_max and max(map(len, names)) <= limits.hash_value_max:
-        yield encode_length(_NAMES_LISTPACK) + encode_string(pack_texts(names), compress=compress)
-    else:
-        yield encode_length(_NAMES_ALONE) + encode_length(len(names))
-        yield encode_strings(names, compress)
-    if value.encoding == TEMPLATE_LISTPACK:
-        yield encode_string(pack_texts([b"0", *texts]), compress=compress)
-    else:
-        yield encode_strings(texts, compress)
 
 
 def _encode_timed(value: HashValue, *, compress: bool) -> Iterator[bytes]:
@@ -162,12 +128,8 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
             due_ms = as_integer(words[index + 2])
             _set_timed(value, words[index], words[index + 1], -1 if due_ms is None else due_ms, is_packed=True)
         value.become_listpack_ex()
-    elif kind == HASH_TEMPLATE_LISTPACK:
-        names = read_names(source)
-        value = _of_template(names, unpack_texts(read_string(source))[1:], limits, is_packed=True)
-    elif kind == HASH_TEMPLATE_ARRAY:
-        names = read_names(source)
-        value = _of_template(names, [read_string(source) for _ in names], limits)
+    elif kind in HASH_TEMPLATE_TYPES:
+        value = read_imported_hash(source, kind, limits)
     else:
         _set_all(value, _UNPACK[kind](read_string(source)), may_be_long=kind != HASH_ZIPMAP)
     if not len(value):
@@ -191,54 +153,6 @@ def _read_timed(value: HashValue, source: Source, count: int, first_ms: int) -> 
         if min(found)[0] < 0 or max(found)[0] > NO_TIME_MS:
             raise RdbError(TIME_OUT_OF_RANGE)
         value.take_times(found)
-
-
-def read_names(source: Source) -> list[bytes]:
-    """The names of the fields of a hash that HIMPORT made. Raises RdbError."""
-    form = read_length(source)
-    if form == _NAMES_LISTPACK:
-        return _in_order(unpack_texts(read_string(source)))
-    if form == _NAMES_ALONE:
-        return read_names_alone(source)
-    raise RdbError(f"Unknown form {form} of the names of fields")
-
-
-def read_names_alone(source: Source) -> list[bytes]:
-    """The number of names, and each name: the form in files. Raises RdbError."""
-    names = []
-    for _ in range(read_length(source)):
-        names.append(read_string(source))
-    return _in_order(names)
-
-
-def _in_order(names: list[bytes]) -> list[bytes]:
-    orders = [template_order(name) for name in names]
-    if any(first >= second for first, second in pairwise(orders)):
-        raise RdbError("Hash integrity check failed: names of fields that are not in order")
-    return names
-
-
-def read_numbered_hash(source: Source, kind: int, templates: Mapping[int, list[bytes]], limits: Limits) -> HashValue:
-    """A hash of one of the types that have a number instead of names. Raises RdbError."""
-    if kind == HASH_NUMBERED_LISTPACK:
-        words = unpack_texts(read_string(source))
-        number = as_integer(words[0]) if words else None
-        names = None if number is None else templates.get(number)
-        texts = words[1:]
-    else:
-        names = templates.get(read_length(source))
-        texts = [read_string(source) for _ in names or ()]
-    if names is None:
-        raise RdbError("Hash integrity check failed: names of fields that are not in the file")
-    return _of_template(names, texts, limits, is_packed=kind == HASH_NUMBERED_LISTPACK)
-
-
-def _of_template(names: list[bytes], texts: list[bytes], limits: Limits, *, is_packed: bool = False) -> HashValue:
-    if len(names) != len(texts):
-        raise RdbError("Hash integrity check failed: a field without a value")
-    if not names:
-        raise EmptyValue
-    return HashValue.of_template(names, texts, limits, may_be_long=is_packed)
 
 
 def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int, *, is_packed: bool = False) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.persistence.errors import EmptyValue, RdbError
 from headrace.persistence.rdb.file import FileReader
-from headrace.persistence.rdb.hashes import read_numbered_hash
+from headrace.persistence.rdb.imported_hashes import Templates
 from headrace.persistence.rdb.source import Source
 from headrace.persistence.rdb.values import read_value
 from headrace.store.companions.hash_value import HashValue
@@ -20,6 +20,13 @@ FIVE_ONE_TWO = b"\x0d\x0d\0\0\0\x03\0\x05\x01\x01\x01\x02\x01\xff"
 
 def read(content: bytes) -> object:
     return read_value(Source((content,)), ARRAY, Limits(), now_ms=0)
+
+
+def templates(content: bytes) -> Templates:
+    """The templates of a file that has these."""
+    found = Templates()
+    found.read(Source((content,)))
+    return found
 
 
 def test_a_whole_one_is_read() -> None:
@@ -41,15 +48,16 @@ def test_one_without_fields_is_left_out() -> None:
 
 @pytest.mark.parametrize(("kind", "content"), [(NUMBERED_LISTPACK, FIVE_ONE_TWO), (NUMBERED_ARRAY, b"\x05\x011\x012")])
 def test_names_are_found_by_their_number(kind: int, content: bytes) -> None:
-    value = read_numbered_hash(Source((content,)), kind, {5: [b"a", b"b"]}, Limits())
+    value = templates(b"\x05\x02\x01a\x01b").read_hash(Source((content,)), kind, Limits())
     assert list(value.items()) == [(b"a", b"1"), (b"b", b"2")]
     with pytest.raises(RdbError, match="not in the file"):
-        read_numbered_hash(Source((content,)), kind, {4: [b"a", b"b"]}, Limits())
+        templates(b"\x04\x02\x01a\x01b").read_hash(Source((content,)), kind, Limits())
 
 
 def test_values_that_are_too_few_are_refused() -> None:
+    three = templates(b"\x05\x03\x01a\x01b\x01c")
     with pytest.raises(RdbError, match="a field without a value"):
-        read_numbered_hash(Source((FIVE_ONE_TWO,)), NUMBERED_LISTPACK, {5: [b"a", b"b", b"c"]}, Limits())
+        three.read_hash(Source((FIVE_ONE_TWO,)), NUMBERED_LISTPACK, Limits())
 
 
 @pytest.mark.parametrize(
