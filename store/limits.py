@@ -25,6 +25,8 @@ class Limits:
     template_entries_max: int = 0
     loaded_template_entries_min: int = 0
     loaded_template_entries_max: int = 0
+    # From how many loaded hashes with the same fields on they keep that encoding. 0 is any number.
+    loaded_template_hashes_min: int = 0
     set_integers_max: int = 512
     set_entries_max: int = 128
     set_value_max: int = 64

@@ -36,8 +36,7 @@ container(
         Argument("value", multiple=True),
     ),
     differs="Each hash has the names of its fields, which Redis has once for all hashes with the same fields: "
-    "`hash_templates` and `hash_template_keys` of `INFO` stay 0, and `hash-rdb-load-template-disassembly-threshold` "
-    "has no effect.",
+    "`hash_templates` and `hash_template_keys` of `INFO` stay 0.",
 )
 def himport_set(context: Context, argv: list[bytes]) -> Reply:
     """HIMPORT SET key fieldset-name value [value ...]

@@ -399,6 +399,7 @@ class FileReader:
             elif (key := self._read_key(kind)) is not None:
                 yield key
         self._check_checksum()
+        self._templates.end()
 
     def rest(self) -> Iterator[bytes]:
         """Yield the bytes after the file: in an append-only file with an RDB preamble, its records. Call after the last

@@ -63,12 +63,14 @@ def read_imported_hash(source: Source, kind: int, limits: Limits) -> HashValue:
 class Templates:
     """The names of fields that one file has for hashes that HIMPORT made, by number."""
 
-    __slots__ = ("_are_used", "_names")
+    __slots__ = ("_are_used", "_few", "_names")
 
     def __init__(self) -> None:
         self._names: dict[int, list[bytes]] = {}
         # Whether the file has had a hash that HIMPORT made, or the names of its fields.
         self._are_used = False
+        # Hashes that took an encoding of HIMPORT, by their fields; None from the number on from which they keep it.
+        self._few: dict[tuple[bytes, ...], list[HashValue] | None] = {}
 
     def read(self, source: Source) -> None:
         """Read a number with its names. Raises RdbError."""
@@ -96,6 +98,24 @@ class Templates:
         self._are_used = self._are_used or value.has_template
         if not self._are_used:
             value.take_template_when_loaded()
+            if value.has_template and value.limits.loaded_template_hashes_min:
+                self._count(value)
+
+    def _count(self, value: HashValue) -> None:
+        """Count a hash with those that have the same fields."""
+        names = tuple([field for field, _ in value.items()])
+        hashes = self._few.setdefault(names, [])
+        if hashes is not None:
+            hashes.append(value)
+            if len(hashes) >= value.limits.loaded_template_hashes_min:
+                self._few[names] = None
+
+    def end(self) -> None:
+        """After the last key of the file: hashes that are too few with the same fields lose the encoding of HIMPORT."""
+        for hashes in self._few.values():
+            for value in hashes or ():
+                value.undo_template()
+        self._few.clear()
 
 
 def _read_names(source: Source) -> list[bytes]:

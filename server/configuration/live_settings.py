@@ -55,6 +55,7 @@ class LiveSettings:
             "hash-max-template-entries",
             "hash-rdb-load-min-template-entries",
             "hash-rdb-load-max-template-entries",
+            "hash-rdb-load-template-disassembly-threshold",
             "list-max-listpack-size",
             "set-max-intset-entries",
             "set-max-listpack-entries",
@@ -106,6 +107,7 @@ class LiveSettings:
         limits.template_entries_max = config.hash_max_template_entries
         limits.loaded_template_entries_min = config.hash_rdb_load_min_template_entries
         limits.loaded_template_entries_max = config.hash_rdb_load_max_template_entries
+        limits.loaded_template_hashes_min = config.hash_rdb_load_template_disassembly_threshold
         limits.list_node_max = config.list_max_listpack_size
         limits.set_integers_max = config.set_max_intset_entries
         limits.set_entries_max = config.set_max_listpack_entries

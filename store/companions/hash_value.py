@@ -296,7 +296,8 @@ class HashValue(Companion):
             self._take_template(limits.template_entries_min, limits.template_entries_max)
 
     def take_template_when_loaded(self) -> None:
-        """Take an encoding of HIMPORT if the directives want it for hashes of a file without such hashes."""
+        """Take an encoding of HIMPORT if the directives want it for hashes of a file without such hashes. See
+        `undo_template`."""
         limits = self.limits
         if limits.loaded_template_entries_min:
             self._take_template(limits.loaded_template_entries_min, limits.loaded_template_entries_max)
@@ -308,10 +309,21 @@ class HashValue(Companion):
         self._has_template = True
         self._encoding = TEMPLATE_LISTPACK if self._encoding == LISTPACK else TEMPLATE_ARRAY
         if self._members.are_few:
-            pairs = sorted(self._members.items(), key=_pair_order)
-            self._members = Members()
-            for field, text in pairs:
-                self._members.put(field, text)
+            self._sort_members()
+
+    def _sort_members(self) -> None:
+        """Store the fields in the order of templates."""
+        pairs = sorted(self._members.items(), key=_pair_order)
+        self._members = Members()
+        for field, text in pairs:
+            self._members.put(field, text)
+
+    def undo_template(self) -> None:
+        """Have the encoding again from before `take_template_when_loaded`; the fields stay in their new order."""
+        self._has_template = False
+        self._encoding = LISTPACK if self._encoding == TEMPLATE_LISTPACK else HASHTABLE
+        if self._encoding == LISTPACK and not self._members.are_few:
+            self._sort_members()
 
     def _leave_template(self) -> None:
         """Have no encoding of HIMPORT from now on: fields with expiry times have none."""

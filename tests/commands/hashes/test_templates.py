@@ -84,3 +84,37 @@ def test_hashes_of_a_file_without_templates_take_one_when_they_are_loaded(
     ).connect()
     caller.call("HSET h b 2 a 1", "DEBUG RELOAD")
     assert encoding(caller) == expected
+
+
+@pytest.mark.parametrize(
+    ("threshold", "expected"), [(0, [LISTPACK, ARRAY]), (2, [LISTPACK, ARRAY]), (3, [b"listpack", b"hashtable"])]
+)
+def test_too_few_loaded_hashes_with_the_same_fields_stay_plain(
+    threshold: int, expected: list[bytes], tmp_path: Path
+) -> None:
+    caller = Rig(
+        dir=bytes(tmp_path),
+        hash_rdb_load_min_template_entries=1,
+        hash_rdb_load_template_disassembly_threshold=threshold,
+        enable_debug_command=b"yes",
+    ).connect()
+    long = "v" * 65
+    caller.call("HSET h cc 2 a 1", "HSET other a 1 cc 2", f"HSET k b {long}", "HSET three c 1 a 2 b 3")
+    caller.call(f"HSET long b {long}", "HSET second c 1 a 2 b 3", "HSET third c 1 a 2 b 3", "DEBUG RELOAD")
+    encodings = caller.call("OBJECT ENCODING h", "OBJECT ENCODING k", "OBJECT ENCODING three").split(b"\r\n")[1::2]
+    assert encodings == [*expected, LISTPACK]
+    # As in Redis, the fields have come into the order of templates.
+    assert caller.call("HKEYS h") == b"*2\r\n$1\r\na\r\n$2\r\ncc\r\n"
+
+
+def test_many_fields_of_a_loaded_hash_that_stays_plain_are_in_the_order_of_templates(tmp_path: Path) -> None:
+    caller = Rig(
+        dir=bytes(tmp_path),
+        hash_rdb_load_min_template_entries=1,
+        hash_rdb_load_template_disassembly_threshold=2,
+        enable_debug_command=b"yes",
+    ).connect()
+    names = [b"%d" % number for number in range(400, 0, -1)]
+    caller.call("HSET h " + " ".join(f"{name.decode()} v" for name in names), "DEBUG RELOAD")
+    assert encoding(caller) == b"listpack"
+    assert caller.call("HKEYS h").split(b"\r\n")[2::2] == sorted(names, key=lambda name: (len(name), name))

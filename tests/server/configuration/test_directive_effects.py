@@ -561,6 +561,9 @@ SHOWN_BY = {
         ("hash-rdb-load-min-template-entries", "hash-rdb-load-max-template-entries"),
         ("commands/hashes/test_templates.py", "test_hashes_of_a_file_without_templates_take_one_when_they_are_loaded"),
     ),
+    "hash-rdb-load-template-disassembly-threshold": (
+        "commands/hashes/test_templates.py", "test_too_few_loaded_hashes_with_the_same_fields_stay_plain"
+    ),
     "stream-exact-lag": ("commands/streams/test_exact_lag.py", "test_lag_is_a_number_as_soon_as_the_directive_says_so"),
     "stream-group-defaults": ("commands/policies/test_defaults.py", "test_new_group_gets_the_settings_of_its_key"),
     "stream-chunk-compression": (
