@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from time import monotonic
 
 import pytest
@@ -87,5 +89,65 @@ def test_full_disk_ends_a_server_that_promises_stable_storage(tmp_path: Path, sm
         server.start()
         with server.connect() as wire:
             assert found_ids(wire) == answered
+    finally:
+        server.kill()
+
+
+def until(has_come: Callable[[], bool]) -> None:
+    deadline_s = monotonic() + RECOVERY_S
+    while not has_come():
+        assert monotonic() < deadline_s
+
+
+def fill(path: Path, room_size: int) -> None:
+    """Write a file that leaves so many bytes on its disk."""
+    with path.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    os.truncate(path, path.stat().st_size - room_size)
+
+
+def backup(wire: Wire) -> dict[bytes, bytes]:
+    """What BACKUP STATUS says."""
+    words = wire.ask("BACKUP", "STATUS")
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def test_a_backup_on_a_full_disk_fails_and_costs_no_write(tmp_path: Path, small_disk: Path) -> None:
+    server = new_server(tmp_path, small_disk, "everysec").start()
+    draws = Random(5)
+    try:
+        with server.connect() as wire:
+            for number in range(15):
+                assert wire.call("SET", f"k{number}", draws.randbytes(4000)) == b"+OK\r\n"
+            # There is room for writes, and none for a base.
+            fill(small_disk / "ballast", 40 * 1024)
+            assert wire.call("BACKUP", "START") == b"+OK\r\n"
+            until(lambda: backup(wire)[b"state"] == b"failed")
+            assert b"No space left on device" in backup(wire)[b"error"]
+            assert not os.listdir(small_disk / "backupdir")
+            assert wire.call("SET", "during", "1") == b"+OK\r\n"
+            (small_disk / "ballast").unlink()
+            assert wire.call("BACKUP", "START") == b"+OK\r\n"
+            until(lambda: backup(wire)[b"state"] == b"incrementing")
+            assert wire.call("SET", "before", "2") == b"+OK\r\n"
+            # There is no room for the files of a seal.
+            fill(small_disk / "ballast", 0)
+            assert wire.call("BACKUP", "SEAL") == b"-ERR Can't close the INCR AOF for the backup\r\n"
+            assert backup(wire)[b"state"] == b"failed"
+            assert not os.listdir(small_disk / "backupdir")
+            (small_disk / "ballast").unlink()
+            until(lambda: wire.call("SET", "after", "3") == b"+OK\r\n")
+            until(lambda: wire.call("BACKUP", "START") == b"+OK\r\n")
+            until(lambda: backup(wire)[b"state"] == b"incrementing")
+            assert wire.call("BACKUP", "SEAL") == b"+OK\r\n"
+        failures = [line for line in server.log_path.read_text().splitlines() if "BACKUP: failed" in line]
+        assert len(failures) == 2
+        assert all("No space left on device" in line for line in failures)
+        server.kill()
+        server.start()
+        with server.connect() as wire:
+            assert wire.call("MGET", "during", "before", "after") == b"*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n"
+            assert wire.call("DBSIZE") == b":18\r\n"
     finally:
         server.kill()

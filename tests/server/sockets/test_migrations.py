@@ -14,6 +14,7 @@ from headrace.commands.core.lookup import named_row
 from headrace.commands.core.secrets import redact
 from support.inprocess import Clock, Peer, Rig, Running, running_server
 from support.lines import split
+from support.logging_server import LOADING
 
 OK = b"+OK\r\n"
 REPLY_TIMEOUT_S = 10
@@ -82,6 +83,7 @@ CHANGED = b"-ERR The key 'k' has changed since it was sent: the target instance 
         ("SET k value", OK + OK, CHANGED, 1),
         ("FLUSHALL", OK + OK, CHANGED, 0),
         ("", OK + b"-BUSY no\r\n", b"-ERR Target instance replied with error: BUSY no\r\n", 1),
+        ("", OK + LOADING, b"-ERR Target instance replied with error: " + LOADING[1:], 1),
         ("", b"-ERR no database\r\n+OK\r\n", b"-ERR Target instance replied with error: ERR no database\r\n", 1),
     ],
 )

@@ -36,7 +36,9 @@ def loading(tmp_path: Path) -> Iterator[LoadingServer]:
     server.close()
 
 
-@pytest.mark.parametrize("line", ["PING", "GET k", "XADD s * f v", "XLEN s", "DBSIZE", "SCAN 0", "SAVE"])
+@pytest.mark.parametrize(
+    "line", ["PING", "GET k", "XADD s * f v", "XLEN s", "DBSIZE", "SCAN 0", "SAVE", "RESTORE k 0 x"]
+)
 def test_commands_that_need_the_dataset_are_refused(loading: LoadingServer, line: str) -> None:
     assert loading.call(line) == LOADING
 
