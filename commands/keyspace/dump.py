@@ -128,7 +128,7 @@ RESTORE_HISTORY: Final = (
     history=RESTORE_HISTORY,
     traits=Trait.KEEPS_USE_TIMES,
     differs="Values of modules are `Bad data format`. Payloads are checked in full, whatever "
-    "the value of `sanitize-dump-payload`.",
+    "the value of `sanitize-dump-payload`. A score of `-0` in a listpack, which no command of Redis writes, becomes 0.",
 )
 def restore(context: Context, argv: list[bytes]) -> Reply:
     """RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]

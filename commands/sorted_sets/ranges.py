@@ -102,8 +102,13 @@ def _is_empty(low: LexBound, high: LexBound) -> bool:
     return low.member > high.member or (low.member == high.member and (low.is_exclusive or high.is_exclusive))
 
 
-def lex_ranks(value: SortedSetValue, low: LexBound, high: LexBound) -> tuple[int, int]:
-    """The ranks from and before which the members are in a range. All of them should have one score, as in Redis."""
+def lex_ranks(value: SortedSetValue, low: LexBound, high: LexBound, *, reverse: bool = False) -> tuple[int, int]:
+    """The ranks from and before which the members are in a range.
+
+    All members should have one score. Otherwise the range of a listpack begins with the first member that is not before
+    `low` and ends before the next one beyond `high`, as in Redis; with `reverse` it is found from the last member on.
+    In a skiplist of Redis the result then depends on chance.
+    """
     size = len(value)
     if not size or _is_empty(low, high):
         return 0, 0
@@ -112,6 +117,10 @@ def lex_ranks(value: SortedSetValue, low: LexBound, high: LexBound) -> tuple[int
         return 0, 0
     if value.encoding == LISTPACK:
         members = value.members(0, size)
+        if reverse:
+            last_rank = next((rank for rank in range(size - 1, -1, -1) if _is_below(members[rank], high)), -1)
+            rank_before = next((rank for rank in range(last_rank, -1, -1) if not _is_above(members[rank], low)), -1)
+            return rank_before + 1, last_rank + 1
         start = next((rank for rank in range(size) if _is_above(members[rank], low)), size)
         stop = next((rank for rank in range(start, size) if not _is_below(members[rank], high)), size)
         return start, stop

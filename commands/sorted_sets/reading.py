@@ -101,7 +101,7 @@ class RangeRequest:
                 lex_bound(first if self.reverse else second),
             )
             value = db.read_companion(key, SortedSetValue, now_ms)
-            ranks = (0, 0) if value is None else lex_ranks(value, low_member, high_member)
+            ranks = (0, 0) if value is None else lex_ranks(value, low_member, high_member, reverse=self.reverse)
         start, stop = self._limited(*ranks)
         return value, start, stop
 
@@ -431,6 +431,9 @@ def zcount(context: Context, argv: list[bytes]) -> Reply:
         Argument("min"),
         Argument("max"),
     ),
+    differs="If the members of a skiplist have several scores, it may count others than Redis, where that depends on "
+    "chance; so it is with the other commands on ranges of members. If those of a listpack have, LIMIT of these "
+    "commands skips only members in the range.",
 )
 def zlexcount(context: Context, argv: list[bytes]) -> Reply:
     """ZLEXCOUNT key min max. Returns the number of members. Raises GenericError, WrongType. Source: Redis 2.8."""

@@ -82,3 +82,20 @@ def test_a_client_waits_until_there_is_a_sorted_set(request_: str, reply: bytes)
     assert waiter.output() == b""
     writer.call("ZADD z 1 a 2 b")
     assert waiter.output() == reply
+
+
+@pytest.mark.parametrize(
+    ("line", "reply"),
+    [
+        # In the order of scores the members are a, d, b, c.
+        ("ZLEXCOUNT m - [b", b":1\r\n"),
+        ("ZRANGEBYLEX m [b +", b"*3\r\n$1\r\nd\r\n$1\r\nb\r\n$1\r\nc\r\n"),
+        ("ZREVRANGEBYLEX m [c -", b"*4\r\n$1\r\nc\r\n$1\r\nb\r\n$1\r\nd\r\n$1\r\na\r\n"),
+        ("ZREVRANGEBYLEX m + [b", b"*3\r\n$1\r\nc\r\n$1\r\nb\r\n$1\r\nd\r\n"),
+        ("ZRANGE m (c [b BYLEX REV", b"*2\r\n$1\r\nb\r\n$1\r\nd\r\n"),
+    ],
+)
+def test_a_range_of_members_with_several_scores_ends_with_the_first_one_beyond_its_end(line: str, reply: bytes) -> None:
+    caller = Rig().connect()
+    caller.call("ZADD m 1 a 1 d 2 b 2 c")
+    assert caller.call(line) == reply
