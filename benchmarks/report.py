@@ -99,6 +99,9 @@ Percentages are shares of the server's processor time, by `perf record`, in the 
   the time of Redis, and six kilobytes for a script. *CLIENT REPLY SKIP* and *NO-TOUCH* lead to the checks above.
 - *Files of many small keys*: short streams are read key by key, in fourteen times the time of Redis. The text form of
   strings takes twice as long to start from.
+- *Arrays* take as much memory as in Redis, a seventh more if they are small. Resident bytes of an element, Headrace
+  and Redis: of an array of ten integers 38 and 34, of a thousand 8.4 and 8.4, of a million 8.0 and 8.1; of texts of
+  15 bytes 73 and 65, 40 and 40, 40 and 40.
 - *Growth*: SAVE with 10,000 groups takes sixteen times the time of Redis. INFO memory, MEMORY STATS and MEMORY
   DOCTOR measure up to 32 groups in each call.
 - *XADD of 1 KiB* needed more time than Redis in a later run than that of the first table (0.93).
