@@ -1,8 +1,8 @@
 """Removed values, freed a little at a time: freeing a million values at once would delay all clients.
 
-Tables are emptied item by item; arrays and tables of keys and of pending entries free the memory of a number of them at
-a time. A large stream is first split into its parts, unless a snapshot may still read it. Then it is freed as a whole
-when the snapshot drops it.
+Tables are emptied item by item; arrays, lists and tables of keys and of pending entries free the memory of a number of
+them at a time. A large stream is first split into its parts, unless a snapshot may still read it. Then it is freed as a
+whole when the snapshot drops it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ try:
 except ImportError:  # there was no C compiler at installation
     from .companions.array_slices_plain import ArraySlices  # type: ignore[assignment]
 try:
+    from .companions.quicklist import Quicklist
+except ImportError:
+    from .companions.quicklist_plain import Quicklist  # type: ignore[assignment]
+try:
     from .key_table import KeyTable
 except ImportError:
     from .key_table_plain import KeyTable  # type: ignore[assignment]
 
-Heap = dict[Any, Any] | list[Any] | PendingTable | KeyTable | ArraySlices
+Heap = dict[Any, Any] | list[Any] | PendingTable | KeyTable | ArraySlices | Quicklist
 
 # Items that are freed in one step.
 ITEMS_PER_STEP: Final = 256
@@ -72,7 +76,7 @@ class Garbage:
             count = len(heap)
             if isinstance(heap, list):
                 del heap[-ITEMS_PER_STEP:]
-            elif isinstance(heap, (PendingTable, ArraySlices)):
+            elif isinstance(heap, (PendingTable, ArraySlices, Quicklist)):
                 heap.give_back(ITEMS_PER_STEP)
             elif isinstance(heap, KeyTable):
                 for kept in heap.give_back(ITEMS_PER_STEP):

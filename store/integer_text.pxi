@@ -1,4 +1,4 @@
-# The signed integer of 64 bits of which a text is the canonical form. Included by `companions/packed_texts.pyx` and, in
+# The signed integer of 64 bits of which a text is the canonical form. Included by `companions/array_slices.pyx` and, in
 # `commands`, by `core/integers.pyx`.
 
 cdef enum:

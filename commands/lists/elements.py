@@ -36,7 +36,7 @@ def lindex(context: Context, argv: list[bytes]) -> Reply:
         return None
     index = integer(argv[2])
     index = index + len(value) if index < 0 else index
-    return value.at(index) if 0 <= index < len(value) else None
+    return value.elements.at(index) if 0 <= index < len(value) else None
 
 
 @command(
@@ -62,10 +62,10 @@ def lset(context: Context, argv: list[bytes]) -> Reply:
         raise no_such_key()
     index = integer(argv[2])
     index = index + len(value) if index < 0 else index
-    value.make_room([argv[3]])
+    value.make_room(argv[3])
     if not 0 <= index < len(value):
         raise GenericError(b"index out of range")
-    value.replace(index, argv[3])
+    value.elements.replace(index, argv[3])
     value.shrink()
     context.db.settle(argv[1], value, LSET)
     context.log_words(argv)
@@ -107,8 +107,8 @@ def linsert(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.find_companion(argv[1], ListValue, context.now_ms)
     if value is None:
         return 0
-    value.make_room([argv[4]])
-    if not value.insert(argv[3], argv[4], where == b"AFTER"):
+    value.make_room(argv[4])
+    if not value.elements.insert(argv[3], argv[4], where == b"AFTER"):
         return -1
     context.db.settle(argv[1], value, LINSERT)
     context.db.signal_ready(argv[1])
@@ -141,7 +141,7 @@ def lrem(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.find_companion(argv[1], ListValue, context.now_ms)
     if value is None:
         return 0
-    removed = value.remove_equal(argv[3], abs(count) or len(value), count >= 0)
+    removed = value.elements.remove_equal(argv[3], abs(count) or len(value), count >= 0)
     if removed:
         value.shrink()
         context.db.settle(argv[1], value, LREM)
@@ -189,31 +189,14 @@ def _parse_search(argv: list[bytes]) -> _Search:
 
 def _places(value: ListValue, element: bytes, search: _Search) -> list[int]:
     """The places of an element, as many as asked for."""
-    found: list[int] = []
-    skipped, from_left = abs(search.rank) - 1, search.rank > 0
     count = 1 if search.count is None else search.count or len(value)
-    left = search.length_max or len(value)
-    seen = 0
-    nodes = value.nodes()
-    for node in nodes if from_left else nodes[::-1]:
-        if element in node.elements:
-            elements = node.elements.all()
-            for each in elements if from_left else elements[::-1]:
-                if seen >= left:
-                    return found
-                if each == element:
-                    if skipped:
-                        skipped -= 1
-                    else:
-                        found.append(seen if from_left else len(value) - 1 - seen)
-                        if len(found) == count:
-                            return found
-                seen += 1
-        else:
-            seen += len(node.elements)
-        if seen >= left:
-            return found
-    return found
+    return value.elements.places(
+        element,
+        skipped=abs(search.rank) - 1,
+        count=min(count, len(value)),
+        seen_max=min(search.length_max or len(value), len(value)),
+        from_left=search.rank > 0,
+    )
 
 
 @command(

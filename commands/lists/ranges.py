@@ -59,7 +59,7 @@ def lrange(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return []
     first, count = _bounds(start, stop, len(value))
-    return value.between(first, count)
+    return (b"*%d\r\n" % count, value.elements.encoded(first, count))
 
 
 @command(
@@ -86,8 +86,8 @@ def ltrim(context: Context, argv: list[bytes]) -> Reply:
         return OK
     length = len(value)
     first, count = _bounds(start, stop, length)
-    value.drop_range(first + count, length - first - count)
-    value.drop_range(0, first)
+    value.elements.drop(first + count, length - first - count)
+    value.elements.drop(0, first)
     value.shrink()
     context.db.settle(argv[1], value, LTRIM)
     if length > count:

@@ -91,7 +91,7 @@ def _elements(value: Sortable | None) -> Elements:
     elif value is not None:
         for start in range(0, len(value), STEP_COUNT):
             if isinstance(value, ListValue):
-                found += value.between(start, min(STEP_COUNT, len(value) - start))
+                found += value.elements.between(start, min(STEP_COUNT, len(value) - start))
             else:
                 found += value.members(start, min(start + STEP_COUNT, len(value)))
             yield
@@ -108,7 +108,7 @@ def _native_part(value: Sortable | None, start: int, stop: int, *, reverse: bool
         start, stop = len(value) - stop, len(value) - start
     if isinstance(value, SortedSetValue):
         return value.members(start, stop, reverse=reverse)
-    found = value.between(start, stop - start)
+    found = value.elements.between(start, stop - start)
     return found[::-1] if reverse else found
 
 
@@ -169,7 +169,7 @@ def _steps(context: Context, options: SortOptions, value: Sortable | None, start
         return found
     stored = ListValue(context.limits)
     for first in range(0, len(found), STEP_COUNT):
-        stored.append_elements([each or b"" for each in found[first : first + STEP_COUNT]])
+        stored.elements.append([each or b"" for each in found[first : first + STEP_COUNT]])
         yield
     return stored
 

@@ -28,20 +28,21 @@ _PACKED: Final = 2
 
 def encode_list(value: ListValue, *, compress: bool) -> Iterator[bytes]:
     """Yield a list without its type."""
-    nodes = value.nodes()
-    yield encode_length(len(nodes))
-    for node in nodes:
-        elements = node.elements.all()
-        data = elements[0] if node.is_plain else pack_texts(elements)
-        kind = encode_length(_PLAIN if node.is_plain else _PACKED)
-        yield kind + encode_string(data, compress=compress)
+    elements = value.elements
+    yield encode_length(elements.nodes_count)
+    for index in range(elements.nodes_count):
+        if elements.is_plain(index):
+            yield encode_length(_PLAIN) + encode_string(elements.node(index)[0], compress=compress)
+        else:
+            data = elements.listpack(index) or pack_texts(elements.node(index))
+            yield encode_length(_PACKED) + encode_string(data, compress=compress)
 
 
 def read_list(source: Source, kind: int, limits: Limits) -> ListValue:
     """The list of type `kind`. Raises RdbError."""
     value = ListValue(limits)
     if kind == LIST_ZIPLIST:
-        value.append_node(unpack_ziplist(read_string(source)), False)
+        value.elements.append_node(unpack_ziplist(read_string(source)), False)
     else:
         left = read_length(source)
         while left:
@@ -56,14 +57,17 @@ def _read_part(value: ListValue, source: Source, kind: int, count: int) -> int:
     """Reads at most so many elements or nodes. Returns how many."""
     if kind == LIST:
         elements = read_strings(source, count)
-        value.append_elements(elements)
+        value.elements.append(elements)
         return len(elements)
     if kind == QUICKLIST:
-        value.append_node(unpack_ziplist(read_string(source)), False)
+        value.elements.append_node(unpack_ziplist(read_string(source)), False)
     else:
         container = read_length(source)
         if container not in (_PLAIN, _PACKED):
             raise RdbError("Quicklist integrity check failed.")
         data = read_string(source)
-        value.append_node([data] if container == _PLAIN else unpack_texts(data), container == _PLAIN)
+        if container == _PLAIN:
+            value.elements.append_node([data], True)
+        elif not value.elements.append_listpack(data):
+            value.elements.append_node(unpack_texts(data), False)
     return 1

@@ -16,7 +16,7 @@ ctypedef unsigned long long u64
 
 include "numbers.pxi"
 include "strings.pxi"
-include "listpack.pxi"
+include "../../store/listpack.pxi"
 include "lzf.pxi"
 include "buffer.pxi"
 

@@ -19,7 +19,7 @@ include "../../store/packed_id.pxi"
 include "../../protocol/resp.pxi"
 include "numbers.pxi"
 include "strings.pxi"
-include "listpack.pxi"
+include "../../store/listpack.pxi"
 include "lzf.pxi"
 include "buffer.pxi"
 

@@ -1,37 +1,9 @@
-# Numbers and lengths of RDB files in C: see `lengths`. Included by the `.pyx` modules, which define `u64`.
+# Lengths of RDB files in C: see `lengths`. Included by the `.pyx` modules, which define `u64`.
 
-ctypedef long long i64
+include "../../store/byte_order.pxi"
 
 cdef enum:
     LENGTH_SIZE_MAX = 9
-
-
-cdef inline void write_little(unsigned char *at, u64 number, int size) noexcept:
-    cdef int index
-    for index in range(size):
-        at[index] = <unsigned char>(number >> 8 * index)
-
-
-cdef inline void write_big(unsigned char *at, u64 number, int size) noexcept:
-    cdef int index
-    for index in range(size):
-        at[size - 1 - index] = <unsigned char>(number >> 8 * index)
-
-
-cdef inline u64 read_little(const unsigned char *at, int size) noexcept:
-    cdef u64 number = 0
-    cdef int index
-    for index in range(size):
-        number |= <u64>at[index] << 8 * index
-    return number
-
-
-cdef inline u64 read_big(const unsigned char *at, int size) noexcept:
-    cdef u64 number = 0
-    cdef int index
-    for index in range(size):
-        number = number << 8 | at[index]
-    return number
 
 
 cdef inline unsigned char *write_length(unsigned char *at, u64 number) noexcept:

@@ -8,31 +8,7 @@ a text takes a time that grows with the number of texts, as in the listpack of R
 
 cimport cython
 
-include "../integer_text.pxi"
 include "text_block.pxi"
-
-ctypedef long long i64
-
-cdef enum:
-    # As in `packed_texts_plain`.
-    OVERHEAD = 8
-
-
-cdef i64 listpack_size(bytes text) noexcept:
-    cdef i64 size = PyBytes_GET_SIZE(text)
-    cdef long long number
-    if read_integer(PyBytes_AS_STRING(text), size, &number):
-        if 0 <= number <= 127:
-            return 2
-        if -4096 <= number <= 4095:
-            return 3
-        if -(1 << 15) <= number < 1 << 15:
-            return 4
-        if -(1 << 23) <= number < 1 << 23:
-            return 5
-        return 6 if -(<i64>1 << 31) <= number < <i64>1 << 31 else 10
-    size += 1 if size < 64 else 2 if size < 4096 else 5
-    return size + (1 if size <= 127 else 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5)
 
 
 cdef int replace_item(Block *block, u8 *item, bytes text) except -1:
@@ -92,11 +68,6 @@ cdef class PackedTexts:
     def memory_size(self):
         """See `packed_texts_plain`."""
         return block_weight(&self.block)
-
-    @property
-    def packed_size(self):
-        """See `packed_texts_plain`."""
-        return self.block.size + self.block.long_size
 
     cdef int demand(self, Py_ssize_t start, Py_ssize_t stop) except -1:
         """Raises IndexError if there are no such places."""
@@ -181,21 +152,6 @@ cdef class PackedTexts:
         for text in texts:
             insert_item(&self.block, self.block.data + self.block.size, text)
 
-    def extend_within(
-        self, list texts not None, Py_ssize_t start, bint at_left, i64 size, i64 size_max, i64 count_max
-    ):
-        """See `packed_texts_plain`."""
-        cdef Py_ssize_t index
-        cdef bytes text
-        cdef u64 before = self.block.size + self.block.long_size
-        for index in range(max(start, 0), len(texts)):
-            text = texts[index]
-            if self.block.count >= count_max or size + PyBytes_GET_SIZE(text) + OVERHEAD > size_max:
-                return index, size, self.block.size + self.block.long_size - before
-            insert_item(&self.block, self.block.data + (0 if at_left else self.block.size), text)
-            size += listpack_size(text)
-        return len(texts), size, self.block.size + self.block.long_size - before
-
     def put(self, Py_ssize_t index, bytes text not None):
         """See `packed_texts_plain`."""
         self.demand(index, index + 1)
@@ -205,17 +161,6 @@ cdef class PackedTexts:
         """See `packed_texts_plain`."""
         self.demand(start, stop)
         remove_items(&self.block, item_at(&self.block, <u32>start), <u32>(stop - start))
-
-    def pop_text(self, Py_ssize_t index):
-        """See `packed_texts_plain`."""
-        cdef u8 *item
-        cdef bytes text
-        cdef u64 before = self.block.size + self.block.long_size
-        self.demand(index, index + 1)
-        item = item_at(&self.block, <u32>index)
-        text = text_of(item)
-        remove_items(&self.block, item, 1)
-        return text, listpack_size(text), before - self.block.size - self.block.long_size
 
     def copy(self):
         """See `packed_texts_plain`."""
@@ -323,28 +268,3 @@ cdef class PackedPairs:
         cdef PackedPairs twin = PackedPairs.__new__(PackedPairs)
         copy_block(&twin.block, &self.block)
         return twin
-
-
-def entry_size(bytes text not None):
-    """See `packed_texts_plain`."""
-    return listpack_size(text)
-
-
-def entries_size(list texts not None):
-    """See `packed_texts_plain`."""
-    cdef i64 size = 0
-    for text in texts:
-        size += listpack_size(text)
-    return size
-
-
-def packed_size(list texts not None):
-    """See `packed_texts_plain`."""
-    cdef u64 size = 0
-    cdef Py_ssize_t text_size
-    for text in texts:
-        text_size = PyBytes_GET_SIZE(text)
-        size += needed_size(text)
-        if text_size >= LONG_SIZE:
-            size += block_size(text_size + TEXT_HEADER_SIZE)
-    return size

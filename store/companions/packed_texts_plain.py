@@ -1,4 +1,4 @@
-"""Few byte strings in their order: what lists, hashes, sets and sorted sets consist of while they are small.
+"""Few byte strings in their order: what hashes, sets and sorted sets consist of while they are small.
 
 The specification of `packed_texts`, and its replacement where there is no C compiler.
 """
@@ -8,13 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from itertools import islice
 from sys import getsizeof
-from typing import Final
 
 from ..object_sizes import text_size
-from .integers import as_integer
-
-# Bytes that Redis adds to an element to estimate its entry in a listpack.
-OVERHEAD: Final = 8
 
 
 class PackedTexts:
@@ -37,11 +32,6 @@ class PackedTexts:
     def memory_size(self) -> int:
         """Bytes of the texts and of what holds them, without this object."""
         return self._size + getsizeof(self._texts)
-
-    @property
-    def packed_size(self) -> int:
-        """What the function `packed_size` returns for all texts."""
-        return self._size
 
     def _demand(self, start: int, stop: int) -> None:
         if not 0 <= start <= stop <= len(self._texts):
@@ -103,22 +93,6 @@ class PackedTexts:
         self._texts += texts
         self._size += sum(map(text_size, texts))
 
-    def extend_within(
-        self, texts: list[bytes], start: int, at_left: bool, size: int, size_max: int, count_max: int
-    ) -> tuple[int, int, int]:
-        """Add texts from index `start` of the list on, at an end, while they fit: before each, the size in a listpack
-        and its length, with `OVERHEAD`, may reach `size_max`, and the number of texts `count_max`.
-
-        `size` is the size in a listpack. Returns the index after the last one that was added, the new size, and the
-        bytes that were added here.
-        """
-        index, before = start, self._size
-        while index < len(texts) and len(self) < count_max and size + len(texts[index]) + OVERHEAD <= size_max:
-            self.insert(0 if at_left else len(self), texts[index])
-            size += entry_size(texts[index])
-            index += 1
-        return index, size, self._size - before
-
     def put(self, index: int, text: bytes) -> None:
         """Replace the text at an index. Raises IndexError."""
         self._demand(index, index + 1)
@@ -129,13 +103,6 @@ class PackedTexts:
         """Remove the texts from one index on, before another one. Raises IndexError."""
         self._size -= sum(map(text_size, self.between(start, stop)))
         del self._texts[start:stop]
-
-    def pop_text(self, index: int) -> tuple[bytes, int, int]:
-        """Remove the text at an index. Returns it, and its bytes in a listpack and here. Raises IndexError."""
-        self._demand(index, index + 1)
-        text = self._texts.pop(index)
-        self._size -= text_size(text)
-        return text, entry_size(text), text_size(text)
 
     def copy(self) -> PackedTexts:
         """Other texts that are alike."""
@@ -221,30 +188,3 @@ class PackedPairs:
         twin = PackedPairs()
         twin._pairs, twin._size = self._pairs.copy(), self._size
         return twin
-
-
-def entry_size(text: bytes) -> int:
-    """Bytes of a text in a listpack of Redis."""
-    number = as_integer(text)
-    if number is not None:
-        if 0 <= number <= 127:
-            return 2
-        if -4096 <= number <= 4095:
-            return 3
-        if -(1 << 15) <= number < 1 << 15:
-            return 4
-        if -(1 << 23) <= number < 1 << 23:
-            return 5
-        return 6 if -(1 << 31) <= number < 1 << 31 else 10
-    size = len(text) + (1 if len(text) < 64 else 2 if len(text) < 4096 else 5)
-    return size + (1 if size <= 127 else 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5)
-
-
-def entries_size(texts: list[bytes]) -> int:
-    """Bytes of these texts in a listpack of Redis."""
-    return sum(map(entry_size, texts))
-
-
-def packed_size(texts: list[bytes]) -> int:
-    """Bytes that these texts take in a block."""
-    return sum(map(text_size, texts))

@@ -41,36 +41,7 @@ def test_a_list_becomes_a_listpack_again_at_half_of_the_limit() -> None:
 def test_a_large_element_has_a_node_of_its_own() -> None:
     value = ListValue(Limits())
     value.push_right([b"a", b"x" * 9000, b"b"])
-    assert [(node.is_plain, len(node.elements)) for node in value.nodes()] == [(False, 1), (True, 1), (False, 1)]
+    assert [
+        (value.elements.is_plain(at), len(value.elements.node(at))) for at in range(value.elements.nodes_count)
+    ] == [(False, 1), (True, 1), (False, 1)]
     value.check()
-
-
-def test_many_elements_get_the_nodes_of_one_after_the_other() -> None:
-    rng = random.Random(2)
-    elements = [b"%d" % rng.randrange(10**6) * rng.choice((1, 1, 1, 20)) for _ in range(3000)]
-    elements[100], elements[2000] = b"x" * 9000, b"y" * 5000
-    for limits in (Limits(), Limits(list_node_max=3), Limits(list_node_max=-1)):
-        at_once, one_by_one = ListValue(limits), ListValue(limits)
-        for at_left in (False, True):
-            for value, parts in ((at_once, [elements]), (one_by_one, [[each] for each in elements])):
-                for part in parts:
-                    (value.push_left if at_left else value.push_right)(part)
-        at_once.check()
-        assert list(at_once) == elements[::-1] + elements
-        assert [node.elements.all() for node in at_once.nodes()] == [node.elements.all() for node in one_by_one.nodes()]
-
-
-def test_dropped_elements_are_those_of_a_removed_range() -> None:
-    rng = random.Random(3)
-    for _ in range(300):
-        dropped, removed = ListValue(Limits(list_node_max=4)), ListValue(Limits(list_node_max=4))
-        elements = [b"%d" % number * rng.choice((1, 80)) for number in range(rng.randrange(1, 40))]
-        start = rng.randrange(len(elements))
-        count = rng.randrange(len(elements) - start + 1)
-        for value in (dropped, removed):
-            value.push_right(elements)
-        dropped.drop_range(start, count)
-        assert removed.remove_range(start, count) == elements[start : start + count]
-        assert list(dropped) == list(removed) == elements[:start] + elements[start + count :]
-        dropped.check()
-        removed.check()

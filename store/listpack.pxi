@@ -1,4 +1,5 @@
-# Elements of listpacks in C: see `listpack`. Included by the `.pyx` modules, after `numbers.pxi`.
+# Elements of listpacks in C: see `persistence/rdb/listpack.py`. Included by the `.pyx` modules, after
+# `byte_order.pxi`.
 
 cdef enum:
     LISTPACK_HEADER_SIZE = 6
@@ -62,6 +63,19 @@ cdef inline unsigned char *write_integer(unsigned char *at, i64 number) noexcept
     write_little(at + 1, <u64>number, size)
     at[1 + size] = <unsigned char>(size + 1)
     return at + size + 2
+
+
+cdef inline Py_ssize_t integer_size(i64 number) noexcept:
+    """Bytes that `write_integer` writes."""
+    if 0 <= number <= 127:
+        return 2
+    if -4096 <= number <= 4095:
+        return 3
+    if -(1 << 15) <= number < 1 << 15:
+        return 4
+    if -(1 << 23) <= number < 1 << 23:
+        return 5
+    return 6 if -(<i64>1 << 31) <= number < <i64>1 << 31 else 10
 
 
 cdef inline Py_ssize_t back_length_size(Py_ssize_t size) noexcept:
@@ -148,3 +162,12 @@ cdef inline bint read_element(const unsigned char **place, const unsigned char *
             return False
     place[0] = at + back_size
     return True
+
+
+cdef inline Py_ssize_t element_size(const unsigned char *text, Py_ssize_t size) noexcept:
+    """Bytes that `write_element` writes for a text."""
+    cdef i64 number = 0
+    if 0 < size <= INTEGER_TEXT_SIZE_MAX and text[size - 1] <= c'9' and read_integer(text, size, &number):
+        return integer_size(number)
+    size += 1 if size <= 63 else 2 if size <= 4095 else 5
+    return size + back_length_size(size)
