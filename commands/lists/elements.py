@@ -65,7 +65,7 @@ def lset(context: Context, argv: list[bytes]) -> Reply:
     value.make_room(argv[3])
     if not 0 <= index < len(value):
         raise GenericError(b"index out of range")
-    value.elements.replace(index, argv[3])
+    value.elements.replace_at(index, argv[3])
     value.shrink()
     context.db.settle(argv[1], value, LSET)
     context.log_words(argv)

@@ -86,8 +86,8 @@ def ltrim(context: Context, argv: list[bytes]) -> Reply:
         return OK
     length = len(value)
     first, count = _bounds(start, stop, length)
-    value.elements.drop(first + count, length - first - count)
-    value.elements.drop(0, first)
+    value.elements.drop_range(first + count, length - first - count)
+    value.elements.drop_range(0, first)
     value.shrink()
     context.db.settle(argv[1], value, LTRIM)
     if length > count:

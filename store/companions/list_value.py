@@ -75,8 +75,8 @@ class ListValue(Companion):
             return [self.elements.pop(at_left)]
         count = min(count, len(self))
         if at_left:
-            return self.elements.take(0, count)
-        return self.elements.take(len(self) - count, count)[::-1]
+            return self.elements.remove_range(0, count)
+        return self.elements.remove_range(len(self) - count, count)[::-1]
 
     # -- as a whole ------------------------------------------------------------------------------
 

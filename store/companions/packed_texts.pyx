@@ -59,11 +59,6 @@ cdef class PackedTexts:
     def __len__(self):
         return self.block.count
 
-    def __contains__(self, bytes text not None):
-        cdef Needle needle
-        set_needle(&needle, text)
-        return find_item(&self.block, &needle, 0, False) != NULL
-
     @property
     def memory_size(self):
         """See `packed_texts_plain`."""
@@ -112,11 +107,6 @@ cdef class PackedTexts:
             rank += 1
         return rank
 
-    def insert(self, Py_ssize_t index, bytes text not None):
-        """See `packed_texts_plain`."""
-        self.demand(index, index)
-        insert_item(&self.block, item_at(&self.block, <u32>index), text)
-
     def ending(self, bytes text not None, Py_ssize_t skip):
         """See `packed_texts_plain`."""
         cdef Needle needle
@@ -146,16 +136,6 @@ cdef class PackedTexts:
             item += item_size(item)
         insert_item(&self.block, item, text)
         return 2 if is_new else 1
-
-    def extend(self, list texts not None):
-        """See `packed_texts_plain`."""
-        for text in texts:
-            insert_item(&self.block, self.block.data + self.block.size, text)
-
-    def put(self, Py_ssize_t index, bytes text not None):
-        """See `packed_texts_plain`."""
-        self.demand(index, index + 1)
-        replace_item(&self.block, item_at(&self.block, <u32>index), text)
 
     def remove(self, Py_ssize_t start, Py_ssize_t stop):
         """See `packed_texts_plain`."""

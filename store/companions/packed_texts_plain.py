@@ -25,9 +25,6 @@ class PackedTexts:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def __contains__(self, text: bytes) -> bool:
-        return text in self._texts
-
     @property
     def memory_size(self) -> int:
         """Bytes of the texts and of what holds them, without this object."""
@@ -63,12 +60,6 @@ class PackedTexts:
         """The number of texts before this one; all are ascending."""
         return bisect_left(self._texts, text)
 
-    def insert(self, index: int, text: bytes) -> None:
-        """Add a text before the one at an index. Raises IndexError."""
-        self._demand(index, index)
-        self._texts.insert(index, text)
-        self._size += text_size(text)
-
     def ending(self, text: bytes, skip: int) -> bytes | None:
         """The text that `find` finds; None if there is none."""
         index = self.find(text, skip)
@@ -87,17 +78,6 @@ class PackedTexts:
         insort(self._texts, text)
         self._size += text_size(text)
         return 2 if index < 0 else 1
-
-    def extend(self, texts: list[bytes]) -> None:
-        """Add texts at the end."""
-        self._texts += texts
-        self._size += sum(map(text_size, texts))
-
-    def put(self, index: int, text: bytes) -> None:
-        """Replace the text at an index. Raises IndexError."""
-        self._demand(index, index + 1)
-        self._size += text_size(text) - text_size(self._texts[index])
-        self._texts[index] = text
 
     def remove(self, start: int, stop: int) -> None:
         """Remove the texts from one index on, before another one. Raises IndexError."""

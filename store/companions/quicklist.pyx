@@ -409,7 +409,7 @@ cdef class Quicklist:
     cdef Node *demand_node(self, Py_ssize_t index) except NULL:
         """Raises IndexError."""
         if index < 0 or index >= self.nodes_count:
-            raise IndexError(index)
+            raise IndexError
         return self.nodes + index
 
     def node(self, Py_ssize_t index):
@@ -526,7 +526,7 @@ cdef class Quicklist:
     cdef int demand(self, Py_ssize_t start, Py_ssize_t count) except -1:
         """Raises IndexError if there are no such places."""
         if start < 0 or count < 0 or start > self.count - count:
-            raise IndexError(start)
+            raise IndexError
         return 0
 
     cdef Py_ssize_t find(self, Py_ssize_t place, u32 *index) noexcept:
@@ -689,13 +689,13 @@ cdef class Quicklist:
             self.close_gap(node, 0 if at_left else node.size - size, size)
         return element
 
-    def take(self, Py_ssize_t start, Py_ssize_t count):
+    def remove_range(self, Py_ssize_t start, Py_ssize_t count):
         """See `quicklist_plain`."""
         cdef list texts = self.between(start, count)
         self.remove(start, count)
         return texts
 
-    def drop(self, Py_ssize_t start, Py_ssize_t count):
+    def drop_range(self, Py_ssize_t start, Py_ssize_t count):
         """See `quicklist_plain`."""
         self.demand(start, count)
         self.remove(start, count)
@@ -721,7 +721,7 @@ cdef class Quicklist:
         if at > first:
             self.drop_nodes(first, at - first)
 
-    def replace(self, Py_ssize_t place, bytes element not None):
+    def replace_at(self, Py_ssize_t place, bytes element not None):
         """See `quicklist_plain`."""
         cdef u32 index = 0
         cdef Py_ssize_t at

@@ -58,7 +58,8 @@ def entry_size(text: bytes) -> int:
             return 5
         return 6 if -(1 << 31) <= number < 1 << 31 else 10
     size = len(text) + (1 if len(text) < 64 else 2 if len(text) < 4096 else 5)
-    return size + (1 if size <= 127 else 2 if size <= 16383 else 3 if size <= 2097151 else 4 if size <= 268435455 else 5)
+    # Its length, for walking backwards, 7 bits in a byte.
+    return size + (size.bit_length() + 6) // 7
 
 
 class Node:
@@ -150,7 +151,7 @@ class Quicklist:
 
     def _demand_node(self, index: int) -> None:
         if not 0 <= index < len(self._nodes):
-            raise IndexError(index)
+            raise IndexError
 
     def append_listpack(self, data: bytes) -> bool:
         """Add a listpack that was loaded as a node, as it is. Returns False, and adds nothing, if it cannot be kept so:
@@ -233,7 +234,7 @@ class Quicklist:
 
     def _demand(self, start: int, count: int) -> None:
         if start < 0 or count < 0 or start + count > self._count:
-            raise IndexError(start)
+            raise IndexError
 
     def _find(self, place: int) -> tuple[int, int]:
         """The index of the node that has the element at this place, and its index in the node."""
@@ -280,9 +281,9 @@ class Quicklist:
 
     def pop(self, at_left: bool) -> bytes:
         """Remove the element at an end, and return it. Raises IndexError."""
-        return self.take(0 if at_left else self._count - 1, 1)[0]
+        return self.remove_range(0 if at_left else self._count - 1, 1)[0]
 
-    def take(self, start: int, count: int) -> list[bytes]:
+    def remove_range(self, start: int, count: int) -> list[bytes]:
         """Remove so many elements, and return them. The encoding stays: see `shrink`. Raises IndexError."""
         self._demand(start, count)
         removed: list[bytes] = []
@@ -298,11 +299,11 @@ class Quicklist:
         self._note_removed(removed)
         return removed
 
-    def drop(self, start: int, count: int) -> None:
-        """Like `take`, but nothing is returned. Raises IndexError."""
-        self.take(start, count)
+    def drop_range(self, start: int, count: int) -> None:
+        """Like `remove_range`, but nothing is returned. Raises IndexError."""
+        self.remove_range(start, count)
 
-    def replace(self, place: int, element: bytes) -> None:
+    def replace_at(self, place: int, element: bytes) -> None:
         """Replace the element at a place. Raises IndexError."""
         self._demand(place, 1)
         at, index = self._find(place)
