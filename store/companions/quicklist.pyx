@@ -160,11 +160,21 @@ cdef bytes pack_text(bytes text):
     return packed
 
 
-cdef bint is_shortest(const u8 *at, const u8 *end, const Element *element) noexcept:
-    """Whether an element, from `at` to `end`, is as `write_element` writes it."""
+cdef inline bint skip_shortest(const u8 **place, const u8 *end) noexcept:
+    """Move `place` past the element there. Returns False if it is damaged, or not as `write_element` writes it."""
+    cdef const u8 *at = place[0]
+    cdef Py_ssize_t size
+    cdef Element element
+    if 0x80 <= at[0] < 0xC0 and end - at > 2 and at[1] > c'9':
+        # A short text that is no number.
+        size = at[0] & 0x3F
+        place[0] = at + size + 2
+        return 0 < size and size + 2 <= end - at and at[size + 1] == size + 1
+    if not read_element(place, end, &element):
+        return False
     if element.text == NULL:
-        return end - at == integer_size(element.number)
-    return end - at == element_size(element.text, element.size)
+        return place[0] - at == integer_size(element.number)
+    return place[0] - at == element_size(element.text, element.size)
 
 
 @cython.final
@@ -444,16 +454,13 @@ cdef class Quicklist:
         cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
         cdef const u8 *at = start + LISTPACK_HEADER_SIZE
         cdef const u8 *end = start + size - 1
-        cdef const u8 *before
-        cdef Element element
         cdef Node *node
         cdef u32 count = 0
         cdef u64 announced
         if size <= EMPTY_SIZE or read_little(start, 4) != <u64>size or end[0] != LISTPACK_END:
             return False
         while at < end:
-            before = at
-            if not read_element(&at, end, &element) or not is_shortest(before, at, &element):
+            if not skip_shortest(&at, end):
                 return False
             count += 1
         announced = read_little(start + 4, 2)
