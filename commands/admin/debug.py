@@ -208,8 +208,7 @@ def _object(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         raise no_such_key()
     encoding = encoding_of(argv[2], value)
-    # Without the byte for the type.
-    size = sum(map(len, payload.dump(value, now_ms=context.now_ms))) - payload.FOOTER_SIZE - 1
+    size = payload.dumped_size(value, now_ms=context.now_ms)
     idle_s = key_idle_s(context, argv[2], value)
     return SimpleString(
         b"Value at:0x%x refcount:1 encoding:%b serializedlength:%d lru:%d lru_seconds_idle:%d"

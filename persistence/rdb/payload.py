@@ -19,6 +19,7 @@ from .source import Source
 from .stream import WITH_RELEASED
 from .values import VERSION, Content, encode_value, read_value, type_of
 
+TYPE_SIZE: Final = 1
 VERSION_SIZE: Final = 2
 CHECKSUM_SIZE: Final = 8
 FOOTER_SIZE: Final = VERSION_SIZE + CHECKSUM_SIZE
@@ -35,16 +36,18 @@ COMPRESSED_STREAM_SIZE_MAX: Final = maxsize if IS_COMPILED else 256 * 1024
 
 def dump(value: Value, *, now_ms: int, compress: bool = True) -> list[bytes]:
     """The payload of a value, as Redis would make it, in pieces."""
-    short = value.short() if isinstance(value, Stream) else None
-    if short is not None:
-        pieces = [_STREAM_TYPE + encode_short_value(short, compress) + _VERSION]
-    else:
-        pieces = [*_pieces(value, now_ms=now_ms, compress=compress), _VERSION]
+    pieces = _dumped(value, now_ms=now_ms, compress=compress)
+    pieces.append(_VERSION)
     crc = 0
     for piece in pieces:
         crc = crc64(piece, crc)
     pieces.append(crc.to_bytes(CHECKSUM_SIZE, "little"))
     return pieces
+
+
+def dumped_size(value: Value, *, now_ms: int) -> int:
+    """Bytes of the value in its payload, without the type before it and what comes after it."""
+    return sum(map(len, _dumped(value, now_ms=now_ms, compress=True))) - TYPE_SIZE
 
 
 def unchecked_dump(value: Value, *, now_ms: int) -> bytes:
@@ -79,6 +82,14 @@ def libraries_of(payload: bytes) -> Iterator[bytes]:
         except RdbError:
             raise RdbError("Failed loading library payload") from None
         yield code
+
+
+def _dumped(value: Value, *, now_ms: int, compress: bool) -> list[bytes]:
+    """The type and the value. A short stream takes a shorter way than by `_pieces`."""
+    short = value.short() if isinstance(value, Stream) else None
+    if short is not None:
+        return [_STREAM_TYPE + encode_short_value(short, compress)]
+    return list(_pieces(value, now_ms=now_ms, compress=compress))
 
 
 def _pieces(value: Value, *, now_ms: int, compress: bool) -> Iterator[bytes]:

@@ -32,9 +32,11 @@ cdef enum:
     SMALLEST_SIZE = 4096
     LAST_FILL = -5
     # Bytes of the object itself.
-    OBJECT_SIZE = 112
+    OBJECT_SIZE = 96
     # Places of an array that is not worth making smaller.
     PLACES_MIN = 64
+    # Nodes are counted in 31 bits.
+    PLACES_MAX = 0x7FFFFFFF
     # Bytes of a bulk string without its text, at most.
     BULK_SIZE_MAX = 32
 
@@ -186,8 +188,8 @@ cdef class Quicklist:
     # The first node: `single`, or one in `places`, of which there are `places_count`.
     cdef Node *nodes
     cdef Node *places_start
-    cdef Py_ssize_t places_count
-    cdef readonly Py_ssize_t nodes_count
+    cdef int places_count
+    cdef readonly int nodes_count
     cdef Py_ssize_t count
     # Bytes of all nodes and places.
     cdef size_t held_size
@@ -272,12 +274,12 @@ cdef class Quicklist:
         """Move the nodes to an array with as many free places on both sides."""
         cdef Py_ssize_t free = self.nodes_count // 4 + 2
         cdef Py_ssize_t room = self.nodes_count + 2 * free
-        cdef Node *places = <Node *>PyMem_Malloc(room * sizeof(Node))
+        cdef Node *places = <Node *>PyMem_Malloc(room * sizeof(Node)) if room < PLACES_MAX else NULL
         if places == NULL:
             raise MemoryError
         memcpy(places + free, self.nodes, self.nodes_count * sizeof(Node))
         self.drop_places()
-        self.nodes, self.places_start, self.places_count = places + free, places, room
+        self.nodes, self.places_start, self.places_count = places + free, places, <int>room
         self.held_size += block_size(room * sizeof(Node))
         return 0
 
@@ -327,7 +329,7 @@ cdef class Quicklist:
             self.nodes += count
         else:
             memmove(self.nodes + at, self.nodes + at + count, after * sizeof(Node))
-        self.nodes_count -= count
+        self.nodes_count -= <int>count
         if self.nodes_count <= 1:
             if self.nodes != &self.single and self.nodes_count:
                 self.single = self.nodes[0]
