@@ -358,7 +358,7 @@ class Database(Observed):
         """Count a value that has got a key."""
         self._companions_count += 1
         value.counted_size = 0
-        self.recount(value)
+        self._recount_companion(value)
         if value.first_due_ms < NEVER_DUE_MS:
             self.note_time(key, value)
 
@@ -372,7 +372,7 @@ class Database(Observed):
     def settle(self, key: bytes, value: Companion, event: Event | None = None) -> None:
         """After a change of the value at `key`: count its size, touch the key and announce the event. A value without
         members is removed, and DEL is announced."""
-        self.recount(value)
+        self._recount_companion(value)
         self.touch(key, event)
         if not len(value):
             self.discard(key)
@@ -459,11 +459,17 @@ class Database(Observed):
 
     def recount(self, value: Stream | Companion) -> None:
         """Update `size` with the present size of a value. Streams do not report when they grow."""
-        size = value.memory_size
-        if type(value) is Stream:
+        if isinstance(value, Stream):
+            size = value.memory_size
             self._streams_size += size - value.counted_size
+            value.counted_size = size
         else:
-            self._companions_size += size - value.counted_size
+            self._recount_companion(value)
+
+    def _recount_companion(self, value: Companion) -> None:
+        """Like `recount`. Hot: apart, because mypyc looks up the attributes of a value of two classes by their names."""
+        size = value.memory_size
+        self._companions_size += size - value.counted_size
         value.counted_size = size
 
     @property

@@ -41,6 +41,13 @@ cdef extern from *:
     """
     void FETCH_SOON(const void *address) noexcept
 
+cdef extern from "Python.h":
+    ctypedef int (*visitproc)(PyObject *, void *) noexcept
+    ctypedef int (*traverseproc)(PyObject *, visitproc, void *) noexcept
+    ctypedef struct PyTypeObject:
+        traverseproc tp_traverse
+    PyTypeObject *Py_TYPE(PyObject *)
+
 ctypedef unsigned char u8
 ctypedef unsigned short u16
 ctypedef unsigned int u32
@@ -59,6 +66,9 @@ cdef enum:
     BULKS_SIZE = 1 << 16
     # Children of a node of the heap, which are next to each other.
     ARITY = 4
+    # Objects to which a value refers that are fetched at most, and bytes of a line of the processor's cache.
+    REFERRED_MAX = 8
+    LINE_SIZE = 64
 
 # `first_due_ms` of a table without expiry times, and of one whose times are all later: a number of 62 bits, which
 # compiled code compares without making an object.
@@ -190,6 +200,13 @@ cdef Slot *new_slot(size_t capacity) except NULL:
     slot.count = 0
     slot.capacity = <u32>capacity
     return slot
+
+
+cdef int fetch_referred(PyObject *value, void *left) noexcept:
+    """Fetch an object to which a value refers, until no more are left. As tp_traverse calls it."""
+    FETCH_SOON(value)
+    (<u32 *>left)[0] -= 1
+    return (<u32 *>left)[0] == 0
 
 
 cdef inline object key_text(Entry *entry):
@@ -780,6 +797,8 @@ cdef class KeyTable:
         """See `key_table_plain`."""
         cdef Slot *slots[FETCHED_MAX]
         cdef Entry *entries[FETCHED_MAX]
+        cdef PyObject *values[FETCHED_MAX]
+        cdef PyObject *value
         cdef u32 codes[FETCHED_MAX]
         cdef Py_ssize_t count = 0, index, found = 0
         cdef u64 code
@@ -805,9 +824,20 @@ cdef class KeyTable:
                 entries[found] = entries_of(slots[index])[at]
                 FETCH_SOON(entries[found])
                 found += 1
+        count = 0
         for index in range(found):
             if entries[index].kind == OBJECT:
-                FETCH_SOON(object_of(entries[index]))
+                value = object_of(entries[index])
+                if not count or values[count - 1] != value:
+                    values[count] = value
+                    FETCH_SOON(value)
+                    FETCH_SOON(<char *>value + LINE_SIZE)
+                    count += 1
+        # The members of a value are in objects of their own.
+        for index in range(count):
+            at = REFERRED_MAX
+            if Py_TYPE(values[index]).tp_traverse != NULL:
+                Py_TYPE(values[index]).tp_traverse(values[index], fetch_referred, &at)
 
     # -- sizes -----------------------------------------------------------------------------------
 

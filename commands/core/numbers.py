@@ -31,9 +31,14 @@ __all__ = [
 ]  # fmt: skip
 
 
+# Compiled code calls these in less time than names that are imported, which it looks up at each call.
+_parse_integer: Final = parse_integer
+_parse_decimal: Final = parse_decimal
+
+
 def integer(token: bytes) -> int:
     """The signed 64-bit integer in `token`. Raises `value is not an integer or out of range`."""
-    number = parse_integer(token)
+    number = _parse_integer(token)
     if number is None:
         raise not_an_integer()
     return number
@@ -41,7 +46,7 @@ def integer(token: bytes) -> int:
 
 def integer_or(token: bytes, text: bytes) -> int:
     """Like `integer`, for commands with an error text of their own: raises `ERR <text>`."""
-    number = parse_integer(token)
+    number = _parse_integer(token)
     if number is None:
         raise GenericError(text)
     return number
@@ -49,7 +54,7 @@ def integer_or(token: bytes, text: bytes) -> int:
 
 def integer_between(token: bytes, minimum: int, maximum: int, text: bytes | None = None) -> int:
     """The integer in `token` if it is in [minimum, maximum]. Raises `ERR <text>`, by default the usual one."""
-    number = parse_integer(token)
+    number = _parse_integer(token)
     if number is None or not minimum <= number <= maximum:
         raise not_an_integer() if text is None else GenericError(text)
     return number
@@ -92,7 +97,7 @@ def _beyond_a_double(token: bytes) -> float:
 
 def is_canonical_integer(token: bytes) -> bool:
     """Whether `token` is exactly the printed form of a signed 64-bit integer (OBJECT ENCODING `int`)."""
-    return parse_integer(token) is not None
+    return _parse_integer(token) is not None
 
 
 # Blanks, sign and digits. Twenty digits always overflow, so more are not needed.
@@ -136,10 +141,10 @@ _SIGNIFICANT: Final = re.compile(rb"[^ep]*[1-9a-df]", re.IGNORECASE)
 
 def parse_float(token: bytes) -> float | None:
     """The double that all of `token` spells, as C reads it; None for nan, and if it is too large or too small."""
-    whole = parse_integer(token)
+    whole = _parse_integer(token)
     if whole is not None:
         return float(whole)
-    number = parse_decimal(token)
+    number = _parse_decimal(token)
     if number is not None:
         return number
     if infinity := _INFINITY.fullmatch(token):

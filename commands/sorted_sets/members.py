@@ -17,6 +17,7 @@ from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 
 NOT_A_FLOAT: Final = b"value is not a valid float"
+NOT_A_NUMBER: Final = b"resulting score is not a number (NaN)"
 # Words of a ZADD of one member without options.
 PAIR_WORDS: Final = 4
 OPTIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
@@ -94,7 +95,7 @@ def _add(context: Context, argv: list[bytes], addition: Addition) -> Reply:
         if increments and old is not None and b"NX" not in options:
             score += old
             if score != score:
-                raise GenericError(b"resulting score is not a number (NaN)")
+                raise GenericError(NOT_A_NUMBER)
         if not _may_set(options, old, score):
             continue
         result = score
@@ -112,21 +113,40 @@ def _add(context: Context, argv: list[bytes], addition: Addition) -> Reply:
     return added + updated if b"CH" in options else added
 
 
-def _add_one(context: Context, argv: list[bytes], score: float, member: bytes) -> int:
-    """Adds one member without options, in less time than `_add`. Returns what ZADD replies. Raises WrongType."""
-    key, db = argv[1], context.db
-    value = db.find_companion(key, SortedSetValue, context.now_ms)
+def _value_for(context: Context, key: bytes, member: bytes) -> SortedSetValue:
+    """The sorted set that gets one member; it is made if there is none. Raises WrongType."""
+    value = context.db.find_companion(key, SortedSetValue, context.now_ms)
     if value is None:
         value = SortedSetValue(context.limits)
         value.expect(1, len(member))
-        db.add(key, value)
+        context.db.add(key, value)
     else:
         value.expect_more(1)
+    return value
+
+
+def _add_one(context: Context, argv: list[bytes], score: float, member: bytes) -> int:
+    """Adds one member without options, in less time than `_add`. Returns what ZADD replies. Raises WrongType."""
+    value = _value_for(context, argv[1], member)
     change = value.put(member, score)
     if change != SAME:
-        db.settle(key, value, ZADD)
+        context.db.settle(argv[1], value, ZADD)
         context.log_words(argv)
     return 1 if change == NEW else 0
+
+
+def _increase(context: Context, argv: list[bytes], increment: float, member: bytes) -> float:
+    """Adds to the score of one member, in less time than `_add`. Returns the new score. Raises GenericError,
+    WrongType."""
+    value = _value_for(context, argv[1], member)
+    old = value.score(member)
+    score = increment if old is None else old + increment
+    if score != score:
+        raise GenericError(NOT_A_NUMBER)
+    if value.put(member, score) != SAME:
+        context.db.settle(argv[1], value, ZINCR)
+        context.log_words(argv)
+    return score
 
 
 @command(
@@ -210,7 +230,7 @@ def zadd(context: Context, argv: list[bytes]) -> Reply:
 )
 def zincrby(context: Context, argv: list[bytes]) -> Reply:
     """ZINCRBY key increment member. Returns the new score. Raises GenericError, WrongType. Source: Redis 1.2."""
-    return _add(context, argv, Addition(frozenset((b"INCR",)), [(score_of(argv[2]), argv[3])]))
+    return _increase(context, argv, score_of(argv[2]), argv[3])
 
 
 @command(

@@ -17,6 +17,9 @@ except ImportError:  # there was no C compiler at installation
 NOT_A_RANGE: Final = b"min or max is not a float"
 NOT_A_LEX_RANGE: Final = b"min or max not valid string range item"
 _BLANKS: Final = b" \t\n\v\f\r"
+# Compiled code calls these in less time than names that are imported, which it looks up at each call.
+_bytes_after: Final = bytes_after
+_score_bytes: Final = score_bytes
 
 
 class ScoreBound:
@@ -76,8 +79,8 @@ def lex_bound(token: bytes) -> LexBound:
 
 def score_ranks(value: SortedSetValue, low: ScoreBound, high: ScoreBound) -> tuple[int, int]:
     """The ranks from and before which the scores are in a range."""
-    start = value.rank_of_place(bytes_after(low.score) if low.is_exclusive else score_bytes(low.score))
-    stop = value.rank_of_place(score_bytes(high.score) if high.is_exclusive else bytes_after(high.score))
+    start = value.rank_of_place(_bytes_after(low.score) if low.is_exclusive else _score_bytes(low.score))
+    stop = value.rank_of_place(_score_bytes(high.score) if high.is_exclusive else _bytes_after(high.score))
     return start, max(start, stop)
 
 

@@ -5,7 +5,8 @@ without an object for each place.
 Both modules behave alike and are tested by the same tests; `scores` imports this one if it was built.
 
 Places are in *chunks*, blocks of up to `CHUNK_MAX` of them. A chunk is found by halving, as the first place of each is
-known; within a chunk places are read one after the other. For ranks, the places of every `GROUP_SIZE` chunks are
+known; within a chunk places are read one after the other, from the
+end to which the score is nearer. For ranks, the places of every `GROUP_SIZE` chunks are
 counted together. So each takes a few hundred steps for ten million places.
 """
 
@@ -13,6 +14,7 @@ cimport cython
 from libc.string cimport memset
 
 include "text_block.pxi"
+include "place_text.pxi"
 
 cdef enum:
     # Places of a chunk; one that has fewer than `CHUNK_MIN` is joined with a neighbour if both fit.
@@ -29,6 +31,29 @@ cdef struct Spot:
     u32 chunk
     u32 index
     u8 *item
+
+
+cdef const u8 *bytes_of(const u8 *item, Py_ssize_t size) except NULL:
+    """The bytes of the text of an item. Raises ValueError if they are fewer than `size`."""
+    cdef PyObject *text
+    if item[0] != LONG_SIZE:
+        if item[0] < size:
+            raise ValueError("a place is too short for a score")
+        return item + 1
+    text = object_of(item)
+    return <const u8 *>PyBytes_AS_STRING(<object>text)
+
+
+cdef inline u8 *item_before(u8 *item) noexcept:
+    return item - payload_size(item[-1]) - LENGTHS_SIZE
+
+
+cdef inline bint is_nearer(const Needle *needle, const u8 *item, const u8 *other) noexcept:
+    """Whether the score of a place that is looked for is nearer to that of an item than to that of another one before
+    it, as far as can be said at once."""
+    if needle.size < HEAD_SIZE or not HEAD_SIZE <= item[0] < LONG_SIZE or not HEAD_SIZE <= other[0] < LONG_SIZE:
+        return False
+    return head_of(item + 1) - needle.head < needle.head - head_of(other + 1)
 
 
 cdef int move_items(Block *to, Block *block, u8 *item, u32 count) except -1:
@@ -199,6 +224,12 @@ cdef class ScoreOrder:
             low = high
         chunk = &self.chunks[low]
         spot.chunk, spot.index, spot.item = low, 0, chunk.data
+        if low + 1 < self.chunks_count and is_nearer(&needle, self.chunks[low + 1].data, chunk.data):
+            spot.index, spot.item = chunk.count, chunk.data + chunk.size
+            while spot.index and not is_less(item_before(spot.item), &needle):
+                spot.item = item_before(spot.item)
+                spot.index -= 1
+            return spot
         while spot.index < chunk.count and is_less(spot.item, &needle):
             spot.item += item_size(spot.item)
             spot.index += 1
@@ -258,6 +289,32 @@ cdef class ScoreOrder:
             spot.item = self.chunks[spot.chunk].data if spot.chunk < self.chunks_count else NULL
         return places
 
+    def words(self, Py_ssize_t start, Py_ssize_t stop, bint reverse):
+        """See `score_order_plain`."""
+        cdef list words
+        cdef Spot spot
+        cdef Py_ssize_t at, step = 1
+        stop = min(stop, <Py_ssize_t>self.count)
+        if start < 0 or start >= stop:
+            return []
+        words = [None] * (2 * (stop - start))
+        at = 0
+        if reverse:
+            at, step = stop - start - 1, -1
+        spot = self.spot_at(start)
+        while start < stop:
+            if spot.index == self.chunks[spot.chunk].count:
+                spot.chunk += 1
+                spot.index = 0
+                spot.item = self.chunks[spot.chunk].data
+            words[2 * at] = tail_of(spot.item, SCORE_BYTES)
+            words[2 * at + 1] = read_score(bytes_of(spot.item, SCORE_BYTES))
+            spot.item += item_size(spot.item)
+            spot.index += 1
+            start += 1
+            at += step
+        return words
+
     def __iter__(self):
         cdef u32 at = 0
         while at < self.chunks_count:
@@ -290,6 +347,25 @@ cdef class ScoreOrder:
 
     def add(self, bytes place not None):
         """See `score_order_plain`."""
+        self.insert(place)
+
+    def remove(self, bytes place not None):
+        """See `score_order_plain`."""
+        self.take(place)
+
+    def put(self, bytes member not None, double score, bytes old):
+        """See `score_order_plain`."""
+        cdef double old_score
+        if old is not None:
+            old_score = unpacked_score(old)
+            if old_score == score:
+                return old
+            self.take(place_text(old_score, member))
+        self.insert(place_text(score, member))
+        return packed_score(score)
+
+    cdef int insert(self, bytes place) except -1:
+        """Add a place."""
         cdef Needle needle
         cdef Spot spot
         cdef Block *chunk
@@ -300,7 +376,7 @@ cdef class ScoreOrder:
         chunk = &self.chunks[self.chunks_count - 1]
         if chunk.count and is_less(item_at(chunk, chunk.count - 1), &needle):
             self.append_place(place)
-            return
+            return 0
         spot = self.spot_of(place)
         if self.chunks[spot.chunk].count == CHUNK_MAX:
             self.split(spot.chunk)
@@ -313,9 +389,10 @@ cdef class ScoreOrder:
             self.weight += block_weight(chunk)
         self.groups[spot.chunk // GROUP_SIZE] += 1
         self.count += 1
+        return 0
 
-    def remove(self, bytes place not None):
-        """See `score_order_plain`."""
+    cdef int take(self, bytes place) except -1:
+        """Remove a place. Raises ValueError if it is not there."""
         cdef Needle needle
         cdef Spot spot
         set_needle(&needle, place)
@@ -323,7 +400,7 @@ cdef class ScoreOrder:
             spot = self.spot_of(place)
             if spot.index < self.chunks[spot.chunk].count and ends_with(spot.item, &needle, 0):
                 self.cut(&spot, 1)
-                return
+                return 0
         raise ValueError(place)
 
     cdef void cut(self, Spot *spot, u32 count) noexcept:

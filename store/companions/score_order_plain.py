@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from sortedcontainers import SortedList
 
+from .places_plain import pack_score, place_of, unpack_score, words_of
+
 # Places that are in a list at most.
 FEW_MAX: Final = 512
 # Bytes that a place takes besides its own: those of its object, its reference, and its part of the index.
@@ -52,6 +54,20 @@ class ScoreOrder:
             self._few.remove(place)
         self._size -= len(place)
 
+    def put(self, member: bytes, score: float, old: bytes | None) -> bytes:
+        """Give a member its first score, or another one than `old`, which is as `pack_score` returns it.
+
+        Returns the bytes of the score, or `old` itself if that is the same score, as both zeros are. Raises ValueError
+        if the member does not have the old score.
+        """
+        if old is not None:
+            old_score = unpack_score(old)
+            if old_score == score:
+                return old
+            self.remove(place_of(old_score, member))
+        self.add(place_of(score, member))
+        return pack_score(score)
+
     def rank(self, place: bytes) -> int:
         """The number of places before this one, whether it is there or not."""
         return bisect_left(self._few, place) if self._many is None else int(self._many.bisect_left(place))
@@ -59,6 +75,12 @@ class ScoreOrder:
     def between(self, start: int, stop: int, skip: int = 0) -> list[bytes]:
         """The places from rank `start` on, before rank `stop`, without the first `skip` bytes of each."""
         return [place[skip:] for place in (self._few if self._many is None else self._many)[start:stop]]
+
+    def words(self, start: int, stop: int, reverse: bool) -> list[bytes | float]:
+        """The members from rank `start` on, before rank `stop`, ascending or descending, each with its score after
+        it. Raises ValueError for a place without a score."""
+        places = self.between(start, stop)
+        return words_of(places[::-1] if reverse else places)
 
     def remove_range(self, start: int, stop: int) -> None:
         """Remove the places from rank `start` on, before rank `stop`."""

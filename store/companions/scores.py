@@ -26,6 +26,8 @@ CHANGED: Final = 1
 NEW: Final = 2
 
 _NEGATIVE_ZERO: Final = pack_score(-0.0)
+# Compiled code calls this in less time than a name that is imported, which it looks up at each call.
+_place_of: Final = place_of
 
 
 class Scores:
@@ -119,7 +121,7 @@ class FewScores(Scores):
         return None if place is None else score_of(place)
 
     def put(self, member: bytes, score: float) -> int:
-        return self._places.put_sorted(place_of(score, member), SCORE_SIZE)
+        return self._places.put_sorted(_place_of(score, member), SCORE_SIZE)
 
     def discard(self, member: bytes) -> bool:
         index = self._places.find(member, SCORE_SIZE)
@@ -193,16 +195,13 @@ class ManyScores(Scores):
         return None if packed is None else unpack_score(packed)
 
     def put(self, member: bytes, score: float) -> int:
-        old = self.get(member)
-        if old is not None:
-            if old == score:
-                return SAME
-            self._order.remove(place_of(old, member))
-        packed = pack_score(score)
+        old = self._members.get(member)
+        packed = self._order.put(member, score, old)
+        if packed is old:
+            return SAME
         if packed == _NEGATIVE_ZERO:
             self._has_negative_zeros = True
         self._members.put(member, packed)
-        self._order.add(place_of(score, member))
         return NEW if old is None else CHANGED
 
     def add_new(self, members: list[bytes], scores: list[float]) -> int:
@@ -246,8 +245,7 @@ class ManyScores(Scores):
         if self._has_negative_zeros:
             pairs = self.scored(start, stop)
             return [word for pair in (pairs[::-1] if reverse else pairs) for word in pair]
-        places = self._order.between(start, stop)
-        return words_of(places[::-1] if reverse else places)
+        return self._order.words(start, stop, reverse)
 
     def _zero(self, member: bytes) -> float:
         """The score of a member that has one of both zeros."""

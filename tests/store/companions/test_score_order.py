@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from headrace.store.companions import score_order_plain
+from headrace.store.companions.places_plain import pack_score, unpack_score, words_of
+from headrace.store.companions.places_plain import place_of as place_of_member
 
 try:
     from headrace.store.companions import score_order
@@ -113,3 +115,46 @@ def test_places_that_come_in_order_are_those_of_a_sorted_list(form: Any) -> None
     assert list(order) == model
     assert all(order.rank(place) == at for at, place in enumerate(model))
     order.check()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_members_that_get_scores_are_in_their_order(form: Any) -> None:
+    draw = Random(SEED)
+    order, model = form.ScoreOrder(), dict[bytes, bytes]()
+    for step in range(20_000):
+        member = b"m" * draw.choice(LENGTHS) + b"%d" % draw.randrange(2_000)
+        score = draw.choice((0.0, -0.0, 1.5, -2.0, 1e300, float("inf"), float(draw.randrange(-500, 500))))
+        old = model.get(member)
+        packed = order.put(member, score, old)
+        if old is not None and unpack_score(old) == score:
+            assert packed is old
+        else:
+            assert packed == pack_score(score)
+        model[member] = packed
+        if not step % 400:
+            order.check()
+            places = sorted(place_of_member(unpack_score(each), name) for name, each in model.items())
+            assert list(order) == places
+            start = draw.randrange(len(places))
+            stop = start + draw.randrange(600)
+            assert order.words(start, stop, False) == words_of(places[start:stop])
+            assert order.words(start, stop, True) == words_of(places[start:stop][::-1])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_score_cannot_be_in_the_place_of_another_that_is_not_there(form: Any) -> None:
+    order = form.ScoreOrder()
+    order.put(b"m", 1.0, None)
+    for old in (pack_score(2.0), b"short"):
+        with pytest.raises(ValueError):  # noqa: PT011 the texts of the two forms differ
+            order.put(b"m", 3.0, old)
+    assert order.words(0, 2, False) == [b"m", 1.0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_place_without_a_score_has_no_words(form: Any) -> None:
+    order = form.ScoreOrder()
+    order.add(b"short")
+    assert order.words(1, 1, False) == []
+    with pytest.raises(ValueError):  # noqa: PT011 the texts of the two forms differ
+        order.words(0, 1, False)
