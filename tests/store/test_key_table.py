@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from headrace.store import key_table_plain
+from headrace.store.companions.hash_value import HashValue
+from headrace.store.companions.set_value import SetValue
+from headrace.store.companions.sorted_set_value import SortedSetValue
 from headrace.store.limits import Limits
 from headrace.store.stream import Stream
 from headrace.store.text import EditedText, SumText
@@ -267,6 +270,9 @@ def test_what_is_fetched_soon_changes_nothing(form: Any) -> None:
     model.table.fetch_soon([[b"GET", b"key"]])
     for number in range(3_000):
         model.put(b"%d" % number, Stream(Limits()) if number % 7 else b"text", False)
+    # Values that refer to others in every number, or to none.
+    for number, value in enumerate((HashValue(Limits()), SetValue(Limits()), b"v" * 70_000, SortedSetValue(Limits()))):
+        model.put(b"%d" % (2_950 + number), value, False)
     requests: list[Any] = [[b"GET", b"%d" % number] for number in range(2_900, 3_100)]
     for some in ([], [[b"PING"]], [(b"GET", b"1")], [[b"GET", None]], requests, requests * 2):
         model.table.fetch_soon(some)
