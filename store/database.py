@@ -467,7 +467,7 @@ class Database(Observed):
             self._recount_companion(value)
 
     def _recount_companion(self, value: Companion) -> None:
-        """Count a companion. Hot: apart, because mypyc looks up the attributes of a value of two classes by their names."""
+        """Count a companion. Apart, because mypyc looks up the attributes of a value of two classes by their names."""
         size = value.memory_size
         self._companions_size += size - value.counted_size
         value.counted_size = size
