@@ -128,6 +128,12 @@ def with_scores(context: Context, pairs: list[tuple[bytes, float]]) -> Reply:
     return words
 
 
+def _members(value: SortedSetValue, start: int, stop: int, *, reverse: bool) -> Reply:
+    """The reply with the members from rank `start` on, before rank `stop`."""
+    array = value.array(start, stop, reverse=reverse)
+    return value.members(start, stop, reverse=reverse) if array is None else (array,)
+
+
 def _by_index(context: Context, argv: list[bytes], *, reverse: bool) -> Reply:
     """The members between two indexes, in less time than `_range`. Raises GenericError, WrongType."""
     start, stop = integer(argv[2]), integer(argv[3])
@@ -138,7 +144,7 @@ def _by_index(context: Context, argv: list[bytes], *, reverse: bool) -> Reply:
     start, stop = index_ranks(size, start, stop)
     if reverse:
         start, stop = size - stop, size - start
-    return value.members(start, stop, reverse=reverse)
+    return _members(value, start, stop, reverse=reverse)
 
 
 def _range(context: Context, argv: list[bytes], request: RangeRequest) -> Reply:
@@ -150,7 +156,7 @@ def _range(context: Context, argv: list[bytes], request: RangeRequest) -> Reply:
         if context.client.protocol == 2:
             return value.words(start, stop, reverse=request.reverse)
         return with_scores(context, value.scored(start, stop, reverse=request.reverse))
-    return value.members(start, stop, reverse=request.reverse)
+    return _members(value, start, stop, reverse=request.reverse)
 
 
 @command(

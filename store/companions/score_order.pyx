@@ -15,6 +15,7 @@ from libc.string cimport memset
 
 include "text_block.pxi"
 include "place_text.pxi"
+include "../bulk_text.pxi"
 
 cdef enum:
     # Places of a chunk; one that has fewer than `CHUNK_MIN` is joined with a neighbour if both fit.
@@ -31,6 +32,31 @@ cdef struct Spot:
     u32 chunk
     u32 index
     u8 *item
+
+
+cdef inline Py_ssize_t text_size(const u8 *item) noexcept:
+    return PyBytes_GET_SIZE(<object>object_of(item)) if item[0] == LONG_SIZE else item[0]
+
+
+cdef inline Py_ssize_t bulk_size(Py_ssize_t size) noexcept:
+    """Bytes of a bulk string of this size."""
+    cdef size_t left = <size_t>size
+    # The mark, a digit, and twice CR LF.
+    size += 6
+    while left >= 10:
+        left //= 10
+        size += 1
+    return size
+
+
+cdef inline char *write_tail(char *at, const u8 *item, Py_ssize_t skip) noexcept:
+    """Write the bytes of the text after the first `skip` ones as a bulk string. Returns where it ends."""
+    cdef const char *text = <const char *>item + 1
+    cdef Py_ssize_t size = text_size(item)
+    if item[0] == LONG_SIZE:
+        text = PyBytes_AS_STRING(<object>object_of(item))
+    skip = min(skip, size)
+    return write_bulk_text(at, text + skip, size - skip)
 
 
 cdef const u8 *bytes_of(const u8 *item, Py_ssize_t size) except NULL:
@@ -303,17 +329,51 @@ cdef class ScoreOrder:
             at, step = stop - start - 1, -1
         spot = self.spot_at(start)
         while start < stop:
-            if spot.index == self.chunks[spot.chunk].count:
-                spot.chunk += 1
-                spot.index = 0
-                spot.item = self.chunks[spot.chunk].data
             words[2 * at] = tail_of(spot.item, SCORE_BYTES)
             words[2 * at + 1] = read_score(bytes_of(spot.item, SCORE_BYTES))
-            spot.item += item_size(spot.item)
-            spot.index += 1
+            self.step(&spot)
             start += 1
             at += step
         return words
+
+    def array(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t skip, bint reverse):
+        """See `score_order_plain`."""
+        cdef char header[INTEGER_SIZE_MAX]
+        cdef Spot spot, first
+        cdef Py_ssize_t left, size, header_size
+        cdef bytes reply
+        cdef char *at
+        stop = min(stop, <Py_ssize_t>self.count)
+        if start < 0 or start >= stop:
+            return b"*0\r\n"
+        skip = max(skip, 0)
+        header_size = size = write_line(header, c'*', stop - start) - header
+        first = spot = self.spot_at(start)
+        for left in range(stop - start):
+            size += bulk_size(max(text_size(spot.item) - skip, 0))
+            self.step(&spot)
+        reply = PyBytes_FromStringAndSize(NULL, size)
+        at = PyBytes_AS_STRING(reply)
+        memcpy(at, header, header_size)
+        # Descending ones are written from the end on.
+        at += size if reverse else header_size
+        for left in range(stop - start):
+            if reverse:
+                at -= bulk_size(max(text_size(first.item) - skip, 0))
+                write_tail(at, first.item, skip)
+            else:
+                at = write_tail(at, first.item, skip)
+            self.step(&first)
+        return reply
+
+    cdef inline void step(self, Spot *spot) noexcept:
+        """Go from a place to the next one, if there is one."""
+        spot.item += item_size(spot.item)
+        spot.index += 1
+        if spot.index == self.chunks[spot.chunk].count and spot.chunk + 1 < self.chunks_count:
+            spot.chunk += 1
+            spot.index = 0
+            spot.item = self.chunks[spot.chunk].data
 
     def __iter__(self):
         cdef u32 at = 0

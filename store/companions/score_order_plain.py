@@ -82,6 +82,13 @@ class ScoreOrder:
         places = self.between(start, stop)
         return words_of(places[::-1] if reverse else places)
 
+    def array(self, start: int, stop: int, skip: int, reverse: bool) -> bytes:
+        """The reply with what `between` returns, ascending or descending: an array of bulk strings."""
+        texts = self.between(start, stop, skip)
+        if reverse:
+            texts.reverse()
+        return b"*%d\r\n%b" % (len(texts), b"".join([b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]))
+
     def remove_range(self, start: int, stop: int) -> None:
         """Remove the places from rank `start` on, before rank `stop`."""
         self._size -= sum(map(len, self.between(start, stop)))

@@ -16,6 +16,8 @@ except ImportError:  # there was no C compiler at installation
     from .score_order_plain import ScoreOrder  # type: ignore[assignment]
 
 SCORE_SIZE: Final = 8
+# Members of an array in one piece: a longer one would need much memory at once.
+ARRAY_MAX: Final = 1_000
 # Bytes of the objects.
 FEW_SIZE: Final = 96
 MANY_SIZE: Final = 128
@@ -66,6 +68,11 @@ class Scores:
 
     def members(self, start: int, stop: int) -> list[bytes]:
         """The members from rank `start` on, before rank `stop`."""
+        raise NotImplementedError
+
+    def array(self, start: int, stop: int, reverse: bool) -> bytes | None:
+        """The reply with the members from rank `start` on, before rank `stop`, ascending or descending; None if it
+        takes no less time to encode them."""
         raise NotImplementedError
 
     def scored(self, start: int, stop: int) -> list[tuple[bytes, float]]:
@@ -139,6 +146,9 @@ class FewScores(Scores):
 
     def members(self, start: int, stop: int) -> list[bytes]:
         return self._places.between(start, stop, SCORE_SIZE)
+
+    def array(self, start: int, stop: int, reverse: bool) -> bytes | None:
+        return None
 
     def scored(self, start: int, stop: int) -> list[tuple[bytes, float]]:
         return scored_of(self._places.between(start, stop))
@@ -234,6 +244,9 @@ class ManyScores(Scores):
 
     def members(self, start: int, stop: int) -> list[bytes]:
         return self._order.between(start, stop, SCORE_SIZE)
+
+    def array(self, start: int, stop: int, reverse: bool) -> bytes | None:
+        return self._order.array(start, stop, SCORE_SIZE, reverse) if stop - start <= ARRAY_MAX else None
 
     def scored(self, start: int, stop: int) -> list[tuple[bytes, float]]:
         pairs = scored_of(self._order.between(start, stop))

@@ -74,6 +74,10 @@ class SortedSetValue(Companion):
         found = self._scores.members(start, stop) if start < stop else []
         return found[::-1] if reverse else found
 
+    def array(self, start: int, stop: int, *, reverse: bool = False) -> bytes | None:
+        """The reply with what `members` returns; None if it takes no less time to encode that."""
+        return self._scores.array(start, stop, reverse) if start < stop else None
+
     def scored(self, start: int, stop: int, *, reverse: bool = False) -> list[tuple[bytes, float]]:
         """Like `members`, with their scores."""
         found = self._scores.scored(start, stop) if start < stop else []

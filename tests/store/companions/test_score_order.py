@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headrace.protocol.encoder import encode2
 from headrace.store.companions import score_order_plain
 from headrace.store.companions.places_plain import pack_score, unpack_score, words_of
 from headrace.store.companions.places_plain import place_of as place_of_member
@@ -25,6 +26,12 @@ LENGTHS = (8, 8, 8, 9, 20, 254, 255, 300)
 def place_of(draw: Random, universe: int) -> bytes:
     number = draw.randrange(universe)
     return b"%08d" % number + b"m" * (LENGTHS[number % len(LENGTHS)] - 8)
+
+
+def array_of(texts: list[bytes]) -> bytes:
+    pieces: list[bytes] = []
+    encode2(texts, pieces)
+    return b"".join(pieces)
 
 
 @pytest.mark.parametrize("universe", [10, 1_000, 50_000])
@@ -139,6 +146,10 @@ def test_members_that_get_scores_are_in_their_order(form: Any) -> None:
             stop = start + draw.randrange(600)
             assert order.words(start, stop, False) == words_of(places[start:stop])
             assert order.words(start, stop, True) == words_of(places[start:stop][::-1])
+            for skip in (0, 8, 20):
+                texts = [place[skip:] for place in places[start:stop]]
+                assert order.array(start, stop, skip, False) == array_of(texts)
+                assert order.array(start, stop, skip, True) == array_of(texts[::-1])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -156,5 +167,6 @@ def test_a_place_without_a_score_has_no_words(form: Any) -> None:
     order = form.ScoreOrder()
     order.add(b"short")
     assert order.words(1, 1, False) == []
+    assert order.array(1, 1, 0, False) == b"*0\r\n"
     with pytest.raises(ValueError):  # noqa: PT011 the texts of the two forms differ
         order.words(0, 1, False)
