@@ -122,7 +122,7 @@ class Server:
         history = History()
         self.dispatcher = Dispatcher(context, self.stats, history, self.monotonic, pushes)
         connected = ConnectedClients(self.dispatcher)
-        self.accounts = UserAccounts(config, context, connected, self.renew_rows)
+        self.accounts = UserAccounts(config, context, connected, self.refresh_clients)
         # Set by `end`, when the server was asked to stop.
         self.stopped = asyncio.Event()
         self.exit_code = 0
@@ -196,7 +196,7 @@ class Server:
         for name in ("save", "stop-writes-on-bgsave-error"):
             config.on_change(name, lambda value: self.snapshots.note_failing())
         LiveSettings(
-            config, context, self.accounts.users, renew_rows=self.renew_rows,
+            config, context, self.accounts.users, refresh_clients=self.refresh_clients,
             apply_users=self.accounts.apply, configure_readers=self._configure_readers,
         )  # fmt: skip
         self.storage = DiskStorage(
@@ -221,10 +221,6 @@ class Server:
     def refresh_clients(self) -> None:
         """Check again which clients may use the dispatcher's fast path."""
         self.dispatcher.refresh_clients()
-
-    def renew_rows(self) -> None:
-        """Make the tables of what users may run anew."""
-        self.dispatcher.renew_rows()
 
     # -- connections -----------------------------------------------------------------------------
 

@@ -117,6 +117,14 @@ def find_allowed(rows: AllowedRows, argv: list[bytes]) -> AllowedRow | None:
     return found if check is None or check.allows(argv) else None
 
 
+def table_of(user: User, *, with_writes: bool) -> AllowedRows:
+    """The ordinary commands that this user may run, from the table that is kept with its rules: see `allowed_rows`."""
+    found = user.tables.get(with_writes)
+    if found is None:
+        found = user.tables[with_writes] = allowed_rows(user, with_writes=with_writes)
+    return found
+
+
 def allowed_rows(user: User, table: Mapping[bytes, Row] = TABLE, *, with_writes: bool = True) -> AllowedRows:
     """The ordinary commands that this user may run, without those that write unless `with_writes`. A request that a
     check refuses may still be allowed: the rules decide it. A container alone (COMMAND) is left to the other checks.

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import re
 from sys import getsizeof
-from typing import Final
+from typing import Any, Final
 
 from ...store.memory import texts_size
 from ...store.object_sizes import text_size
@@ -38,6 +38,7 @@ class User:
         "passwords",
         "sanitizes_payload",
         "selectors",
+        "tables",
     )
 
     def __init__(self, name: bytes, *, all_channels: bool = False) -> None:
@@ -53,6 +54,8 @@ class User:
         self.selectors = [Selector(all_channels=all_channels)]
         # Whether no request of the user can be refused, so that none needs a check.
         self.is_unrestricted = False
+        # What `allowed_rows.table_of` has made since the rules changed, with the commands that write and without them.
+        self.tables: dict[bool, dict[bytes, Any]] = {}
         # Size of the user; 0 before the first rules are applied.
         self.memory_size = 0
 
@@ -68,6 +71,7 @@ class User:
         self.passwords = other.passwords.copy()
         self.selectors = [selector.copy() for selector in other.selectors]
         self.is_unrestricted, self.memory_size = other.is_unrestricted, other.memory_size
+        self.tables.clear()
 
     # -- rules -----------------------------------------------------------------------------------
 
@@ -75,6 +79,7 @@ class User:
         """Apply rules in order; a new selector begins with `all_channels`. Raises BadRule after the rules before the
         wrong one.
         """
+        self.tables.clear()
         for rule in rules:
             try:
                 self._apply(rule, all_channels)

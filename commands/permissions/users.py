@@ -102,6 +102,11 @@ class Users:
         for user in users:
             self.put(user)
 
+    def forget_tables(self) -> None:
+        """Make the tables of what users may run anew when they are next needed: other histograms count calls now."""
+        for user in self.by_name.values():
+            user.tables.clear()
+
     def authenticate(self, name: bytes, password: bytes) -> User:
         """The user with this name and password. Raises WrongPassword."""
         user = self.by_name.get(name, _NOBODY)

@@ -25,15 +25,15 @@ class LiveSettings:
         context: Context,
         users: Users,
         *,
-        renew_rows: Callable[[], None],
+        refresh_clients: Callable[[], None],
         apply_users: Callable[[], None],
         configure_readers: Callable[[], None],
     ) -> None:
         self._config = config
         self._context = context
         self._users = users
-        # Makes the tables of what users may run anew; they name what counts a call.
-        self._renew_rows = renew_rows
+        # Gives the connected clients the tables of what their users may run.
+        self._refresh_clients = refresh_clients
         # Applies changed users to the connected clients.
         self._apply_users = apply_users
         self._put_in_force(
@@ -130,7 +130,9 @@ class LiveSettings:
         """Choose whether the histograms count the calls that end from now on."""
         for row in all_rows():
             row.recorder = row.durations if self._config.latency_tracking else row.unsampled
-        self._renew_rows()
+        # The tables name what counts a call.
+        self._users.forget_tables()
+        self._refresh_clients()
 
     def _change_default_password(self) -> None:
         self._users.set_default_password(self._config.requirepass)

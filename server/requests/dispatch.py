@@ -24,8 +24,7 @@ from ...commands.execution.calls import broken, count_call, count_commands, fail
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import log_out
 from ...commands.execution.transactions import discard
-from ...commands.permissions.allowed_rows import NO_ROWS, AllowedRows, allowed_rows, find_allowed
-from ...commands.permissions.user import User
+from ...commands.permissions.allowed_rows import NO_ROWS, find_allowed, table_of
 from ...commands.policies.handing import end_guards
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
@@ -111,8 +110,6 @@ class Dispatcher:
         self.sessions = pushes.sessions
         self.outgoing = pushes.outgoing
         self.resumable = self.runner.resumable
-        # By user, and whether writes are among them.
-        self._rows: dict[tuple[User, bool], AllowedRows] = {}
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -342,23 +339,14 @@ class Dispatcher:
             and self.pause.end_ms is None
             and self.admission.is_unobserved(client)
         ):
-            client.rows = self._rows.get((client.user, with_writes)) or self._rows_of(client.user, with_writes)
+            client.rows = table_of(client.user, with_writes=with_writes)
         else:
             client.rows = NO_ROWS
-
-    def _rows_of(self, user: User, with_writes: bool) -> AllowedRows:
-        rows = self._rows[user, with_writes] = allowed_rows(user, with_writes=with_writes)
-        return rows
 
     def refresh_clients(self) -> None:
         """Compute again which checks the commands of all clients need, after a change that concerns them all."""
         for session in self.sessions.values():
             self.refresh_client(session.client)
-
-    def renew_rows(self) -> None:
-        """Make the tables of all users anew, after a change of rules or of what counts calls."""
-        self._rows.clear()
-        self.refresh_clients()
 
     def note_write_error(self, error: bytes | None) -> None:
         """Set why the log cannot be written, so that writes get MISCONF; None if it can."""

@@ -15,16 +15,16 @@ from .connected_clients import ConnectedClients
 class UserAccounts:
     """Users, and the log of refusals: `commands.execution.services.Accounts`. Raises ConfigError.
 
-    Calls `renew_rows` when changed users are in force.
+    Calls `refresh_clients` when changed users are in force.
     """
 
     def __init__(
-        self, config: Config, context: Context, clients: ConnectedClients, renew_rows: Callable[[], None]
+        self, config: Config, context: Context, clients: ConnectedClients, refresh_clients: Callable[[], None]
     ) -> None:
         self._config = config
         self._context = context
         self._clients = clients
-        self._renew_rows = renew_rows
+        self._refresh_clients = refresh_clients
         self.users = load_users(config)
         self.acl_log = AclLog()
 
@@ -36,7 +36,7 @@ class UserAccounts:
             if not may_stay(self._context, client):
                 client.user, client.authenticated = self.users.default, False
                 self._clients.kill(client)
-        self._renew_rows()
+        self._refresh_clients()
 
     def load(self) -> None:
         """ACL LOAD: load all users of `aclfile`, or none if a line is wrong. Raises GenericError."""

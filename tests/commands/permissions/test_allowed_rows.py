@@ -9,8 +9,9 @@ from headrace.commands import registry
 from headrace.commands.core.keys import VARIABLE
 from headrace.commands.core.lookup import find_row
 from headrace.commands.core.table import all_rows
-from headrace.commands.permissions.allowed_rows import AllowedRow, allowed_rows, find_allowed
+from headrace.commands.permissions.allowed_rows import AllowedRow, allowed_rows, find_allowed, table_of
 from headrace.commands.permissions.user import User
+from headrace.commands.permissions.users import Users
 from headrace.persistence.grammar.kept import ADDITION
 from headrace.store.errors import ReplyError
 
@@ -86,3 +87,20 @@ def test_a_container_without_an_ordinary_command_is_left_to_the_other_checks(arg
     found = find_allowed(rows, [b"XGROUP", b"CREATE", b"s", b"g", b"$"])
     assert isinstance(found, AllowedRow)
     assert found.row.name == "XGROUP|CREATE"
+
+
+def test_the_table_of_a_user_is_kept_until_its_own_rules_change() -> None:
+    users = Users()
+    users.set(b"al", [b"on", b"nopass", b"+get", b"~*"])
+    al, default = users.by_name[b"al"], users.default
+    table, default_table = table_of(al, with_writes=True), table_of(default, with_writes=True)
+    assert table_of(al, with_writes=True) is table
+    assert table_of(al, with_writes=False) is not table
+    users.set(b"al", [b"+set"])
+    assert find_allowed(table_of(al, with_writes=True), [b"SET", b"a", b"b"]) is not None
+    assert find_allowed(table_of(al, with_writes=False), [b"SET", b"a", b"b"]) is None
+    assert table_of(default, with_writes=True) is default_table
+    users.set(b"al", [b"reset"])
+    assert find_allowed(table_of(al, with_writes=True), [b"GET", b"a"]) is None
+    users.forget_tables()
+    assert table_of(default, with_writes=True) is not default_table
