@@ -8,7 +8,7 @@ reads the same bytes, of which nothing has been executed. The result never depen
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import ClassVar, Final
 
 from .packing import read_words, splitter
 from .requests import CROSS_PROTOCOL, ReadWords, Request, Split
@@ -35,7 +35,9 @@ _NUMBER_SIZE_MAX: Final = 20
 
 class ProtocolError(Exception):
     """A request that breaks the protocol. `wire_text` is the text of the error reply, after which the connection
-    closes."""
+    closes, and `code` the word under which it is counted."""
+
+    code: ClassVar[bytes] = b"ERR"
 
     def __init__(self, text: bytes) -> None:
         super().__init__(text.decode("latin-1"))

@@ -22,6 +22,10 @@ from typing import ClassVar, Final
 NUL: Final = ord("\0")
 CR: Final = ord("\r")
 LF: Final = ord("\n")
+SPACE: Final = ord(" ")
+
+# Size in bytes of the longest code word of a text that has no prefix of its own.
+CODE_SIZE_MAX: Final = 30
 
 
 def shown(word: bytes) -> bytes:
@@ -42,15 +46,37 @@ def _line(prefix: bytes, text: bytes) -> bytes:
     return line
 
 
+def _first_word(text: bytes) -> bytes:
+    """Return the code word of a text without a prefix; ERR if its first word is long, or its only one, as in Redis."""
+    size = text.find(SPACE, 0, CODE_SIZE_MAX + 1)
+    return b"ERR" if size < 0 else text[:size]
+
+
 class ReplyError(Exception):
-    """An error reply. `wire_text` is what follows the `-`, prefix included, without CR LF."""
+    """An error reply."""
 
     prefix: ClassVar[bytes] = b"ERR"
 
     def __init__(self, text: bytes) -> None:
-        # `BaseException.__new__` has set `args`; calling its `__init__` as well takes a third of the time.
-        self.text = text
-        self.wire_text = _line(self.prefix, text)
+        # Every exception has room for `args`; an attribute would need a dict, which takes longer than all else. To call
+        # `__init__` of the base class takes longer too.
+        self.args = (text,)
+
+    @property
+    def text(self) -> bytes:
+        """The text without the prefix."""
+        text: bytes = self.args[0]
+        return text
+
+    @property
+    def wire_text(self) -> bytes:
+        """What follows the `-`, prefix included, without CR LF."""
+        return _line(self.prefix, self.args[0])
+
+    @property
+    def code(self) -> bytes:
+        """The code word under which INFO counts the error."""
+        return self.prefix or _first_word(self.wire_text)
 
     def __str__(self) -> str:
         return self.text.decode("utf-8", "replace")

@@ -111,7 +111,7 @@ def _run_one(context: Context, row: Row, handler: Handler, argv: list[bytes]) ->
     if not context.client.may_run(argv):
         refusal = refusal_at_exec(context, row, words_of(argv))
         if refusal is not None:
-            context.server.stats.count_error(refusal.wire_text)
+            context.server.stats.count_error(refusal.code)
             return refusal
     context.preserve(row, argv)
     return call(context, row, handler, argv)

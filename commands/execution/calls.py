@@ -119,7 +119,7 @@ def count_commands(context: Context, client: Client, count: int) -> None:
 def failed(context: Context, row: Row, error: ReplyError) -> ReplyError:
     """Count a call that ends in an error."""
     row.failed_calls += 1
-    context.server.stats.count_error(error.wire_text)
+    context.server.stats.count_error(error.code)
     if context.client.is_primary:
         context.server.stats.unexpected_error_replies += 1
         context.divergences.note(error, row.name_lower, context.now_ms)

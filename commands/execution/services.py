@@ -32,8 +32,8 @@ class Counters(Protocol):
     payload_checks: int
     unexpected_error_replies: int
 
-    def count_error(self, wire_text: bytes) -> None:
-        """Count an error reply."""
+    def count_error(self, code: bytes) -> None:
+        """Count an error reply under its code word."""
         ...
 
 

@@ -169,7 +169,7 @@ def _run(context: Context, digest: bytes, argv: list[bytes], keys_end: int, name
     outcome = context.scripts.run(digest, argv[3:keys_end], argv[keys_end:], read_only=read_only)
     for error, is_counted in outcome.errors:
         if not is_counted:
-            context.server.stats.count_error(error.wire_text)
+            context.server.stats.count_error(error.code)
     DECLARED[name].failed_calls += bool(outcome.errors)
     return outcome.reply
 

@@ -124,7 +124,7 @@ def _run(context: Context, argv: list[bytes], name: bytes, *, read_only: bool) -
     outcome = context.libraries.run(function, argv[3:keys_end], argv[keys_end:], read_only=read_only)
     for error, is_counted in outcome.errors:
         if not is_counted:
-            context.server.stats.count_error(error.wire_text)
+            context.server.stats.count_error(error.code)
     row.failed_calls += bool(outcome.errors)
     return outcome.reply
 

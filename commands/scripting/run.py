@@ -163,7 +163,7 @@ class Run:
             rejected = named_row(words)
             if rejected is not None:
                 rejected.rejected_calls += 1
-            context.server.stats.count_error(error.wire_text)
+            context.server.stats.count_error(error.code)
             return error
         if row.is_write:
             self._deadline.has_written = True

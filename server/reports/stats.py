@@ -23,12 +23,6 @@ RATE_SAMPLE_COUNT: Final = 16
 # words.
 ERROR_CODE_COUNT_MAX: Final = 128
 
-# Size in bytes of the longest code word. A text with a longer first word, or of a single word, counts as ERR.
-ERROR_CODE_SIZE_MAX: Final = 30
-
-# Looked for by its number: to look for a text of one byte takes CPython ten times as long.
-SPACE: Final = ord(" ")
-
 # The name of the only counter when there were too many code words.
 ERRORS_DISABLED: Final = b"ERRORSTATS_DISABLED"
 
@@ -141,8 +135,9 @@ class Stats:
         self.started_ms = wall_clock_ms() if started_ms is None else started_ms
         # Identifies this run of the server.
         self.run_id = os.urandom(20).hex()
-        # Error replies by code word.
+        # Error replies by code word, unless there are too many code words.
         self.errors: dict[bytes, int] = {}
+        self._counts_codes = True
         for name in KEPT:
             setattr(self, name, 0)
         self.reset()
@@ -155,6 +150,7 @@ class Stats:
             if name not in KEPT:
                 setattr(self, name, 0)
         self.errors.clear()
+        self._counts_codes = True
         # How long the used memory has been above the limit, and when the present time above it began, by
         # `perf_counter_ns`; None while it is not.
         self.exceeded_ns = 0
@@ -177,16 +173,15 @@ class Stats:
         self.input_rate.sample(self.input_size, now_ms)
         self.output_rate.sample(self.output_size, now_ms)
 
-    def count_error(self, wire_text: bytes) -> None:
-        """Count an error reply under its code word, the first of its text."""
+    def count_error(self, code: bytes) -> None:
+        """Count an error reply under its code word."""
         self.error_replies += 1
-        errors = self.errors
-        if ERRORS_DISABLED in errors:
+        if not self._counts_codes:
             return
-        size = wire_text.find(SPACE, 0, ERROR_CODE_SIZE_MAX + 1)
-        code = b"ERR" if size < 0 else wire_text[:size]
-        if code in errors:
-            errors[code] += 1
+        errors = self.errors
+        count = errors.get(code)
+        if count is not None:
+            errors[code] = count + 1
         elif len(errors) < ERROR_CODE_COUNT_MAX:
             errors[code] = 1
         else:
@@ -195,5 +190,6 @@ class Stats:
                 "the count again.",
                 ERROR_CODE_COUNT_MAX,
             )
+            self._counts_codes = False
             errors.clear()
             errors[ERRORS_DISABLED] = 1

@@ -93,7 +93,7 @@ class Runner:
             error = ExecAborted(error.text if error.prefix == b"ERR" else error.wire_text)
         elif client.transaction.queue is not None:
             client.transaction.aborted = True
-        self._stats.count_error(error.wire_text)
+        self._stats.count_error(error.code)
         if client.is_primary:
             self._stats.unexpected_error_replies += 1
             self.context.divergences.note(error, argv[0].lower(), self.context.now_ms)

@@ -486,7 +486,7 @@ class Connection(Session):
             self.abort()
         elif self.reader.error is not None:
             self.client.close_after_reply = True
-            self.shared.stats.count_error(self.reader.error.wire_text)
+            self.shared.stats.count_error(self.reader.error.code)
             if self.client.reply_mode is ReplyMode.ON:
                 self.out.append(b"-%b\r\n" % self.reader.error.wire_text)
             self.shared.turns.send_rest(self)

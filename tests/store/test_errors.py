@@ -46,6 +46,30 @@ def test_an_error_without_a_prefix_is_its_text() -> None:
     assert Bare(b"EXECABORT no").wire_text == b"EXECABORT no"
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (b"WRONGTYPE Operation", b"WRONGTYPE"),
+        (b"", b"ERR"),
+        (b"alone", b"ERR"),
+        (b" x", b""),
+        (b"X" * 30 + b" x", b"X" * 30),
+        (b"X" * 31 + b" x", b"ERR"),
+    ],
+)
+def test_an_error_without_a_prefix_counts_under_its_first_word_unless_that_is_long_or_alone(
+    text: bytes, code: bytes
+) -> None:
+    class Bare(ReplyError):
+        prefix = b""
+
+    assert Bare(text).code == code
+
+
+def test_an_error_with_a_prefix_counts_under_it() -> None:
+    assert (WrongType().code, syntax_error().code) == (b"WRONGTYPE", b"ERR")
+
+
 def test_an_error_reads_as_its_text_whatever_bytes_it_has() -> None:
     assert str(GenericError(b"caf\xc3\xa9 \xff")) == "caf\u00e9 \ufffd"
 
