@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 try:
-    from .reply_writer import encode2, encode3
+    from .reply_writer import bulks, encode2, encode3
 except ImportError:  # there was no C compiler at installation
-    from .reply_writer_plain import encode2, encode3  # type: ignore[assignment]
+    from .reply_writer_plain import bulks, encode2, encode3  # type: ignore[assignment]
 
-__all__ = ["ENCODERS", "Encoder", "encode2", "encode3"]
+__all__ = ["ENCODERS", "Encoder", "bulks", "encode2", "encode3"]
 
 # Appends the pieces of a reply to a list: bytes, and iterators over bytes that are made while they are sent.
 Encoder = Callable[[Any, list[bytes]], None]

@@ -268,6 +268,22 @@ cdef int write(value, list out, bint is_resp3) except -1:
         PyMem_Free(buffer.block)
 
 
+def bulks(list words not None):
+    """See `reply_writer_plain.bulks`."""
+    cdef Py_ssize_t size = 0
+    cdef bytes word, made
+    cdef char *at
+    for word in words:
+        if word is None:
+            raise TypeError("a word is bytes, not NoneType")
+        size += bulk_size(word)
+    made = PyBytes_FromStringAndSize(NULL, size)
+    at = PyBytes_AS_STRING(made)
+    for word in words:
+        at = write_bulk(at, word)
+    return made
+
+
 def encode2(value, list out not None):
     """See `reply_writer_plain.encode2`."""
     write(value, out, False)

@@ -54,6 +54,11 @@ def _constant(wire: bytes) -> Encoder:
     return encode
 
 
+def bulks(words: list[bytes]) -> bytes:
+    """Return these words as bulk strings, one after the other: elements of an array whose header is made apart."""
+    return b"".join([bulk(word) for word in words])
+
+
 def _make_encoder(protocol: int) -> Encoder:
     """Return the encoder of one protocol, which looks a value's encoder up by its type."""
     is_resp3 = protocol == 3

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Final
 
+from ...protocol.encoder import bulks
 from ...protocol.replies import Reply
 from ...store.errors import syntax_error
 from ...store.glob import literal_prefix, matching_keys
@@ -77,7 +78,7 @@ def _matching(keys: list[bytes], pattern: bytes, stale: set[bytes]) -> Iterator[
         yield b""
     yield b"*%d\r\n" % len(found)
     for start in range(0, len(found), KEYS_PER_PIECE):
-        yield b"".join([b"$%d\r\n%b\r\n" % (len(key), key) for key in found[start : start + KEYS_PER_PIECE]])
+        yield bulks(found[start : start + KEYS_PER_PIECE])
 
 
 @command(

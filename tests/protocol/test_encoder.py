@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.protocol import reply_writer_plain
-from headrace.protocol.encoder import ENCODERS, encode2, encode3
+from headrace.protocol.encoder import ENCODERS, bulks, encode2, encode3
 from headrace.protocol.replies import (
     NULL_ARRAY,
     OK,
@@ -153,6 +153,15 @@ def test_a_value_in_too_many_lists_is_an_error_and_no_crash(form: Any) -> None:
         form(value, [])
     while value:  # or freeing it would need as many calls
         value = value.pop()
+
+
+@pytest.mark.parametrize("form", [bulks, reply_writer_plain.bulks])
+def test_words_are_written_one_after_the_other(form: Any) -> None:
+    words = [b"", b"a", b"x" * 100_000, b"\r\n", b"y" * 10]
+    assert form([]) == b""
+    assert form(words) == b"".join(map(bulk, words))
+    with pytest.raises(TypeError):
+        form([b"a", None])
 
 
 def test_helpers_write_what_the_encoders_write() -> None:
