@@ -37,9 +37,11 @@ class Durations:
     Hot code counts `short[duration_ns >> SHORT_SHIFT] += 1`, and calls `add` if `short` has no such bucket.
     """
 
-    __slots__ = ("_long", "_long_total_ns", "_short_ns", "_summed_count", "short")
+    __slots__ = ("_long", "_long_total_ns", "_short_ns", "_summed_count", "is_empty", "short")
 
     def __init__(self) -> None:
+        # Whether no call was added since the last `clear`.
+        self.is_empty = True
         # Always the same list; empty until the first call, and as long as the longest of them needs.
         self.short: list[int] = []
         # Counts by the longest duration of the bucket.
@@ -51,6 +53,7 @@ class Durations:
 
     def clear(self) -> None:
         """Remove all counts."""
+        self.is_empty = True
         self._summed_count = -1
         self.short.clear()
         self._long.clear()
@@ -58,6 +61,7 @@ class Durations:
 
     def add(self, duration_ns: int) -> None:
         """Count a call."""
+        self.is_empty = False
         bucket = duration_ns >> SHORT_SHIFT
         if bucket < SHORT_COUNT:
             missing = bucket + 1 - len(self.short)
@@ -79,11 +83,6 @@ class Durations:
             self._long_total_ns -= duration_ns
 
     @property
-    def is_empty(self) -> bool:
-        """Whether no call was added since the last `clear`."""
-        return not self.short and not self._long
-
-    @property
     def count(self) -> int:
         """Calls so far."""
         long_count = sum(self._long.values()) if self._long else 0
@@ -91,16 +90,22 @@ class Durations:
 
     @property
     def total_ns(self) -> int:
-        """Time of all calls. Each short call counts as the middle of its bucket.
+        """Time of all calls. Each short call counts as the middle of its bucket."""
+        _, total_ns = self.totals()
+        return total_ns
 
-        Hot code only ever adds to `short`, so that the sum is still right if the count is.
+    def totals(self) -> tuple[int, int]:
+        """Calls so far, and their time in ns.
+
+        Hot code only ever adds to `short`, so that the time is still right if the count is.
         """
-        if not self.short:
-            return self._long_total_ns
-        count = sum(self.short)
-        if count != self._summed_count:
-            self._summed_count, self._short_ns = count, sum(map(mul, self.short, MIDDLES_NS))
-        return self._short_ns + self._long_total_ns
+        if self.is_empty:
+            return 0, 0
+        long_count = sum(self._long.values()) if self._long else 0
+        short_count = sum(self.short)
+        if short_count != self._summed_count:
+            self._summed_count, self._short_ns = short_count, sum(map(mul, self.short, MIDDLES_NS))
+        return short_count + long_count, self._short_ns + self._long_total_ns
 
     def _buckets(self) -> Iterator[tuple[int, int]]:
         """(longest duration, count), in ascending order."""

@@ -303,10 +303,11 @@ class Row:
         """Time spent in the handler."""
         return self.durations.total_ns + self.unsampled.total_ns
 
-    @property
-    def duration_us(self) -> int:
-        """Time spent in the handler, in whole microseconds."""
-        return self.total_ns // 1000
+    def totals(self) -> tuple[int, int]:
+        """Calls that have ended, and the time spent in the handler, in ns."""
+        calls, total_ns = self.durations.totals()
+        unsampled_calls, unsampled_ns = self.unsampled.totals()
+        return calls + unsampled_calls, total_ns + unsampled_ns
 
     def reset_statistics(self) -> None:
         """CONFIG RESETSTAT."""
@@ -457,24 +458,17 @@ def all_rows() -> Iterator[Row]:
 def named_rows() -> list[Row]:
     """The rows with statistics, in the order of `all_rows`: often few of them.
 
-    It walks the table itself: `INFO` calls it thrice, and the generator takes several times as long.
+    It walks the table itself, since the generator takes several times as long.
     """
     found: list[Row] = []
     for row in TABLE.values():
         if row.was_named:
             found.append(row)
-        for each in row.subcommands.values():
-            if each.was_named:
-                found.append(each)
+        if row.subcommands:
+            for each in row.subcommands.values():
+                if each.was_named:
+                    found.append(each)
     return found
-
-
-def total_duration_us() -> int:
-    """Time spent in all handlers, in whole microseconds of each command."""
-    total_us = 0
-    for row in named_rows():
-        total_us += row.duration_us
-    return total_us
 
 
 # The usual key spec of a reading command: one key at position 1.

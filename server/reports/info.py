@@ -16,12 +16,17 @@ from typing import Final
 
 from ... import REDIS_VERSION, __version__
 from ...commands.core.lookup import find_row
-from ...commands.core.table import DECLARED, Trait, named_rows, total_duration_us
+from ...commands.core.table import DECLARED, Trait, named_rows
 from ...store.database import Database
 from .info_source import Fields, Source, zeros
 from .info_storage import memory_fields, persistence_fields
 from .process import gcc_version
 from .source import commit
+
+try:
+    from .section_text import section_text
+except ImportError:  # there was no C compiler at installation
+    from .section_text_plain import section_text
 
 # The number of keys from which `avg_ttl` is computed: the mean of more keys would not be worth the pause.
 TTL_SAMPLE_COUNT: Final = 1000
@@ -38,16 +43,11 @@ def render(server: Source, sections: Iterable[bytes]) -> bytes:
     """The text of INFO for these lower-case section names; without any, for the default ones. Unknown names add
     nothing.
     """
-    wanted: set[str] = set()
+    wanted: set[bytes] = set()
     for section in list(sections) or [b"default"]:
-        name = section.decode("utf-8", "replace")
-        wanted.update({"default": DEFAULT, "all": ALL, "everything": ALL}.get(name, {name}))
-    texts = [
-        f"# {title}\r\n" + "".join([f"{field}:{value}\r\n" for field, value in fields(server)])
-        for title, fields in SECTIONS.items()
-        if title.lower() in wanted
-    ]
-    return "\r\n".join(texts).encode("utf-8", "surrogateescape")
+        wanted.update(GROUPS.get(section, (section,)))
+    texts = [section_text(title, fields(server)) for name, title, fields in NAMED_SECTIONS if name in wanted]
+    return b"\r\n".join(texts)
 
 
 def server_fields(server: Source) -> Fields:
@@ -200,7 +200,7 @@ def stats_fields(server: Source) -> Fields:
         ("client_query_buffer_limit_disconnections", stats.query_buffer_limit_disconnections),
         ("client_output_buffer_limit_disconnections", stats.output_buffer_limit_disconnections),
         *zeros("reply_buffer_shrinks", "reply_buffer_expands"),
-        ("eventloop_duration_cmd_sum", total_duration_us()),
+        ("eventloop_duration_cmd_sum", stats.commands_ns // 1000),
         ("total_client_processing_events", stats.reads_processed),
         ("avg_pipeline_length_sum", pipelined_count),
         ("avg_pipeline_length_cnt", reads_count),
@@ -321,9 +321,9 @@ def command_fields(server: Source) -> Fields:
     """One line for each command that was called or refused."""
     fields: Fields = []
     for row in named_rows():
-        calls = row.calls
+        calls, total_ns = row.totals()
         if calls or row.rejected_calls or row.failed_calls:
-            duration_us = row.duration_us
+            duration_us = total_ns // 1000
             mean_us = duration_us / calls if calls else 0
             value = (
                 f"calls={calls},usec={duration_us},usec_per_call={mean_us:.2f},"
@@ -411,5 +411,9 @@ SECTIONS: Final[dict[str, Callable[[Source], Fields]]] = {
     "Keysizes": no_fields,
 }
 
-ALL: Final = frozenset(title.lower() for title in SECTIONS)
-DEFAULT: Final = ALL - {"commandstats", "latencystats"}
+# By the names that clients give.
+NAMED_SECTIONS: Final = [(title.lower().encode(), title, fields) for title, fields in SECTIONS.items()]
+
+ALL: Final = frozenset([name for name, _, _ in NAMED_SECTIONS])
+# The sections that a name means, if it is not that of a section.
+GROUPS: Final = {b"default": ALL - {b"commandstats", b"latencystats"}, b"all": ALL, b"everything": ALL}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from .info_source import Fields, Source, log_value, zeros
-from .process import resident_size
+from .process import resident_size, system_size
 
 
 def human_size(size: int) -> str:
@@ -27,7 +25,6 @@ def memory_fields(server: Source) -> Fields:
     dataset = server.memory.dataset_size
     resident = resident_size()
     fragmentation, fragmented_size = server.memory.fragmentation(used, resident)
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     clients = server.memory.clients_size
     log_buffer = log_value(server, "buffer_size", 0)
     scripts, libraries = server.context.scripts, server.context.libraries
@@ -46,7 +43,7 @@ def memory_fields(server: Source) -> Fields:
         ("allocator_active", resident),
         ("allocator_resident", resident),
         ("allocator_muzzy", 0),
-        *_sized("total_system_memory", total),
+        *_sized("total_system_memory", system_size()),
         ("used_memory_lua", scripts.memory_size),
         ("used_memory_vm_eval", scripts.memory_size),
         ("used_memory_lua_human", human_size(scripts.memory_size)),

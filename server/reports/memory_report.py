@@ -6,6 +6,8 @@ reports the same figures.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from .info_source import Source
@@ -114,10 +116,16 @@ def memory_report(server: Source) -> str:
 
 def purge_memory() -> None:
     """MEMORY PURGE: let the C library return free memory to the system, if it can."""
+    _trimmer()(0)
+
+
+@cache
+def _trimmer() -> Callable[[int], object]:
+    """The function of the C library that returns free memory. Only glibc has it; others return memory by themselves."""
     # A start does not need it.
     import ctypes
 
     try:
-        ctypes.CDLL(None).malloc_trim(0)
+        return ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError):
-        return  # Only glibc has it; other libraries return memory by themselves.
+        return int

@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import sys
+from functools import cache
 from typing import Final
 
 PAGE_SIZE: Final = resource.getpagesize()
@@ -16,13 +17,21 @@ STATM_SIZE_MAX: Final = 256
 def resident_size() -> int:
     """Memory of this process that is in RAM; the peak if the system does not report it."""
     try:
-        descriptor = os.open("/proc/self/statm", os.O_RDONLY)
-        try:
-            return int(os.read(descriptor, STATM_SIZE_MAX).split()[1]) * PAGE_SIZE
-        finally:
-            os.close(descriptor)
+        return int(os.pread(_statm(), STATM_SIZE_MAX, 0).split()[1]) * PAGE_SIZE
     except (OSError, ValueError, IndexError):
         return peak_size()
+
+
+@cache
+def _statm() -> int:
+    """The descriptor of this process' figures, which stays open: to open the file takes far longer than to read it."""
+    return os.open("/proc/self/statm", os.O_RDONLY)
+
+
+@cache
+def system_size() -> int:
+    """Memory of the whole system."""
+    return PAGE_SIZE * os.sysconf("SC_PHYS_PAGES")
 
 
 def peak_size() -> int:

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from ... import REDIS_VERSION, __version__
-from ...commands.core.table import all_rows
+from ...commands.core.table import named_rows
 from ...persistence.syncing import FSYNC_EDGES_NS
 from ...store.group import Group
 from ...store.policies.rules import PendingRules
@@ -60,15 +60,15 @@ def _many(name: str, kind: str, text: str, labels: tuple[str, ...], read: Callab
 
 
 def _command_calls(source: Source) -> Samples:
-    return [((row.name_lower.decode(),), row.calls) for row in all_rows() if row.calls]
+    return [((row.name_lower.decode(),), row.calls) for row in named_rows() if row.calls]
 
 
 def _command_seconds(source: Source) -> Samples:
-    return [((row.name_lower.decode(),), row.total_ns / 1e9) for row in all_rows() if row.calls]
+    return [((row.name_lower.decode(),), row.total_ns / 1e9) for row in named_rows() if row.calls]
 
 
 def _command_failures(source: Source) -> Samples:
-    return [((row.name_lower.decode(),), row.failed_calls) for row in all_rows() if row.failed_calls]
+    return [((row.name_lower.decode(),), row.failed_calls) for row in named_rows() if row.failed_calls]
 
 
 # Upper ends of the buckets of calls by duration: each four times the one before, 1 us to 4 s.
@@ -76,7 +76,7 @@ CALL_EDGES_NS: Final = tuple(4**exponent * 1000 for exponent in range(12))
 
 
 def _command_durations(source: Source) -> Samples:
-    for row in all_rows():
+    for row in named_rows():
         durations = row.durations
         if durations.count:
             counts = durations.cumulative(CALL_EDGES_NS)

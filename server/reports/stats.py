@@ -11,7 +11,7 @@ import os
 from collections import deque
 from typing import Final
 
-from ...commands.core.table import all_rows
+from ...commands.core.table import named_rows
 from ...store.clock import wall_clock_ms
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ COUNTERS: Final = (
     "connections_received",
     "connections_rejected",
     "commands_processed",
+    "commands_ns",
     "input_size",
     "output_size",
     "replicas_output_size",
@@ -94,6 +95,8 @@ class Stats:
     connections_received: int
     connections_rejected: int
     commands_processed: int
+    # Time that the requests of clients took to run, one batch after the other.
+    commands_ns: int
     input_size: int
     output_size: int
     # Of these, what replicas were sent as snapshots and stream.
@@ -144,7 +147,7 @@ class Stats:
 
     def reset(self) -> None:
         """CONFIG RESETSTAT for all counters here and on the rows."""
-        for row in all_rows():
+        for row in named_rows():
             row.reset_statistics()
         for name in COUNTERS:
             if name not in KEPT:

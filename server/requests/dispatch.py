@@ -237,6 +237,7 @@ class Dispatcher:
         # Once per batch: accounting, the rest of the log, and forgetting touched keys that no client waits for.
         client.commands_count += uncounted
         self.stats.commands_processed += uncounted
+        self.stats.commands_ns += started_ns - began_ns
         if found is not None:
             client.last_command = found.row.name_lower
         if effects:
