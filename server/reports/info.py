@@ -18,9 +18,9 @@ from ... import REDIS_VERSION, __version__
 from ...commands.core.lookup import find_row
 from ...commands.core.table import DECLARED, Trait, named_rows
 from ...store.database import Database
-from .info_source import Fields, Source, zeros
+from .info_source import Fields, Source
 from .info_storage import memory_fields, persistence_fields
-from .process import gcc_version
+from .process import gcc_version, system_name
 from .source import commit
 
 try:
@@ -55,14 +55,13 @@ def server_fields(server: Source) -> Fields:
     config = server.config
     now_ms = server.clock()
     uptime_s = max(0, now_ms - server.started_ms) // 1000
-    system = os.uname()
     fields: Fields = [
         ("redis_version", REDIS_VERSION),
         ("redis_git_sha1", commit()),
         ("redis_git_dirty", 0),
         ("redis_build_id", "0" * 16),
         ("redis_mode", "standalone"),
-        ("os", f"{system.sysname} {system.release} {system.machine}"),
+        ("os", system_name()),
         ("arch_bits", 64 if sys.maxsize > 2**32 else 32),
         ("monotonic_clock", "POSIX clock_gettime"),
         ("multiplexing_api", "epoll" if sys.platform == "linux" else "kqueue"),
@@ -101,7 +100,7 @@ def server_fields(server: Source) -> Fields:
 
 def client_fields(server: Source) -> Fields:
     """The numbers of connected and blocked clients, and of the keys that block them."""
-    clients = list(server.clients.values())
+    now_ms, clients = server.clock(), list(server.clients.values())
     blocked = [(client.db.index, client.blocked) for client in clients if client.blocked is not None]
     keys = {(database_index, key) for database_index, waiting in blocked for key in waiting.keys}
     # Readers of a group also wake when the key, and so the group, is deleted.
@@ -122,7 +121,7 @@ def client_fields(server: Source) -> Fields:
         ("pubsub_clients", sum(client.is_subscriber for client in clients)),
         ("watching_clients", sum(bool(client.transaction.watched) for client in clients)),
         ("clients_in_timeout_table", sum(waiting.block_ms is not None for _, waiting in blocked)),
-        ("active_clients", sum(server.clock() - client.last_active_ms <= ACTIVE_MS_MAX for client in clients)),
+        ("active_clients", sum(now_ms - client.last_active_ms <= ACTIVE_MS_MAX for client in clients)),
         ("total_watched_keys", sum(len(database.watchers) for database in server.store.databases)),
         ("total_blocking_keys", len(keys)),
         ("total_blocking_keys_on_nokey", len(keys_of_groups)),
@@ -185,8 +184,12 @@ def stats_fields(server: Source) -> Fields:
         ("total_forks", stats.forks),
         ("migrate_cached_sockets", 0),
         ("slave_expires_tracked_keys", len(server.context.own_keys)),
-        *zeros("active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits"),
-        *zeros("active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time"),
+        ("active_defrag_hits", 0),
+        ("active_defrag_misses", 0),
+        ("active_defrag_key_hits", 0),
+        ("active_defrag_key_misses", 0),
+        ("total_active_defrag_time", 0),
+        ("current_active_defrag_time", 0),
         ("tracking_total_keys", len(server.context.tracking.table)),
         ("tracking_total_items", server.context.tracking.items_count),
         ("tracking_total_prefixes", len(server.context.tracking.broadcasts)),
@@ -195,11 +198,14 @@ def stats_fields(server: Source) -> Fields:
         ("dump_payload_sanitizations", stats.payload_checks),
         ("total_reads_processed", stats.reads_processed),
         ("total_writes_processed", stats.writes_processed),
-        *zeros("io_threaded_reads_processed", "io_threaded_writes_processed"),
-        *zeros("io_threaded_total_prefetch_batches", "io_threaded_total_prefetch_entries"),
+        ("io_threaded_reads_processed", 0),
+        ("io_threaded_writes_processed", 0),
+        ("io_threaded_total_prefetch_batches", 0),
+        ("io_threaded_total_prefetch_entries", 0),
         ("client_query_buffer_limit_disconnections", stats.query_buffer_limit_disconnections),
         ("client_output_buffer_limit_disconnections", stats.output_buffer_limit_disconnections),
-        *zeros("reply_buffer_shrinks", "reply_buffer_expands"),
+        ("reply_buffer_shrinks", 0),
+        ("reply_buffer_expands", 0),
         ("eventloop_duration_cmd_sum", stats.commands_ns // 1000),
         ("total_client_processing_events", stats.reads_processed),
         ("avg_pipeline_length_sum", pipelined_count),
@@ -208,7 +214,8 @@ def stats_fields(server: Source) -> Fields:
         ("slowlog_commands_count", slow.count),
         ("slowlog_commands_time_ms_max", f"{slow.longest_us / 1000:.2f}"),
         ("slowlog_commands_time_ms_sum", f"{slow.total_us / 1000:.2f}"),
-        *zeros("hash_templates", "hash_template_keys"),
+        ("hash_templates", 0),
+        ("hash_template_keys", 0),
         ("acl_access_denied_auth", stats.acl_denied_auth),
         ("acl_access_denied_cmd", stats.acl_denied_command),
         ("acl_access_denied_key", stats.acl_denied_key),
@@ -259,7 +266,8 @@ def following_fields(server: Source) -> Fields:
         ("master_sync_in_progress", int(is_arriving)),
         ("slave_read_repl_offset", read_offset),
         ("slave_repl_offset", offset),
-        *zeros("replica_full_sync_buffer_size", "replica_full_sync_buffer_peak"),
+        ("replica_full_sync_buffer_size", 0),
+        ("replica_full_sync_buffer_peak", 0),
         ("master_current_sync_attempts", attempts.current_count),
         ("master_total_sync_attempts", attempts.total_count),
     ]

@@ -376,10 +376,5 @@ class Source(Protocol):
         ...
 
 
-def zeros(*names: str) -> Fields:
-    """Fields of what Headrace does not have or do, so that 0 is the truth."""
-    return [(name, 0) for name in names]
-
-
 def log_value(server: Source, name: str, default: Any) -> Any:
     return default if server.log is None else getattr(server.log, name, default)

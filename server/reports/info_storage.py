@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .info_source import Fields, Source, log_value, zeros
+from .info_source import Fields, Source, log_value
 from .process import resident_size, system_size
 
 
@@ -28,10 +28,16 @@ def memory_fields(server: Source) -> Fields:
     clients = server.memory.clients_size
     log_buffer = log_value(server, "buffer_size", 0)
     scripts, libraries = server.context.scripts, server.context.libraries
+    evaluation_size = scripts.memory_size
+    lua_size, cache_size = evaluation_size + libraries.memory_size, scripts.cache_size + libraries.cache_size
+    limit, system = server.config.maxmemory, system_size()
     return [
-        *_sized("used_memory", used),
-        *_sized("used_memory_rss", resident),
-        *_sized("used_memory_peak", peak),
+        ("used_memory", used),
+        ("used_memory_human", human_size(used)),
+        ("used_memory_rss", resident),
+        ("used_memory_rss_human", human_size(resident)),
+        ("used_memory_peak", peak),
+        ("used_memory_peak_human", human_size(peak)),
         ("used_memory_peak_time", server.memory.peak_ms // 1000),
         ("used_memory_peak_perc", f"{used * 100 / peak:.2f}%"),
         ("used_memory_overhead", used - dataset),
@@ -43,48 +49,53 @@ def memory_fields(server: Source) -> Fields:
         ("allocator_active", resident),
         ("allocator_resident", resident),
         ("allocator_muzzy", 0),
-        *_sized("total_system_memory", system_size()),
-        ("used_memory_lua", scripts.memory_size),
-        ("used_memory_vm_eval", scripts.memory_size),
-        ("used_memory_lua_human", human_size(scripts.memory_size)),
+        ("total_system_memory", system),
+        ("total_system_memory_human", human_size(system)),
+        ("used_memory_lua", evaluation_size),
+        ("used_memory_vm_eval", evaluation_size),
+        ("used_memory_lua_human", human_size(evaluation_size)),
         ("used_memory_scripts_eval", scripts.cache_size),
         ("number_of_cached_scripts", scripts.cached_count),
         ("number_of_functions", len(libraries.present.functions)),
         ("number_of_libraries", len(libraries.present.libraries)),
         ("used_memory_vm_functions", libraries.memory_size),
-        *_sized("used_memory_vm_total", scripts.memory_size + libraries.memory_size),
+        ("used_memory_vm_total", lua_size),
+        ("used_memory_vm_total_human", human_size(lua_size)),
         ("used_memory_functions", libraries.cache_size),
-        *zeros("used_memory_hash_templates"),
-        *_sized("used_memory_scripts", scripts.cache_size + libraries.cache_size),
-        *_sized("maxmemory", server.config.maxmemory),
+        ("used_memory_hash_templates", 0),
+        ("used_memory_scripts", cache_size),
+        ("used_memory_scripts_human", human_size(cache_size)),
+        ("maxmemory", limit),
+        ("maxmemory_human", human_size(limit)),
         ("maxmemory_policy", server.config.maxmemory_policy.decode()),
-        *_ratios("allocator_frag", "allocator_rss", "rss_overhead"),
+        # Both figures of each pair are the same one here.
+        ("allocator_frag_ratio", "1.00"),
+        ("allocator_frag_bytes", 0),
+        ("allocator_rss_ratio", "1.00"),
+        ("allocator_rss_bytes", 0),
+        ("rss_overhead_ratio", "1.00"),
+        ("rss_overhead_bytes", 0),
         ("mem_fragmentation_ratio", f"{fragmentation:.2f}"),
         ("mem_fragmentation_bytes", fragmented_size),
         ("mem_not_counted_for_evict", log_buffer),
         ("mem_replication_backlog", server.primary.memory_size),
         ("mem_total_replication_buffers", server.primary.memory_size),
-        *zeros("mem_replica_full_sync_buffer", "mem_clients_slaves"),
+        ("mem_replica_full_sync_buffer", 0),
+        ("mem_clients_slaves", 0),
         ("mem_clients_normal", clients),
         ("mem_clients_normal_shared", 0),
         ("mem_clients_normal_unshared", clients),
-        *zeros("mem_cluster_slot_migration_output_buffer", "mem_cluster_slot_migration_input_buffer"),
-        *zeros("mem_cluster_slot_migration_input_buffer_peak", "mem_cluster_links"),
+        ("mem_cluster_slot_migration_output_buffer", 0),
+        ("mem_cluster_slot_migration_input_buffer", 0),
+        ("mem_cluster_slot_migration_input_buffer_peak", 0),
+        ("mem_cluster_links", 0),
         ("mem_aof_buffer", log_buffer),
         ("mem_allocator", "python"),
-        *zeros("mem_overhead_db_hashtable_rehashing", "active_defrag_running"),
+        ("mem_overhead_db_hashtable_rehashing", 0),
+        ("active_defrag_running", 0),
         ("lazyfree_pending_objects", len(server.store.garbage)),
         ("lazyfreed_objects", server.store.garbage.freed_count),
     ]
-
-
-def _ratios(*names: str) -> Fields:
-    """Ratios of 1 and differences of 0: both figures of each are the same one here."""
-    return [field for name in names for field in ((f"{name}_ratio", "1.00"), (f"{name}_bytes", 0))]
-
-
-def _sized(name: str, size: int) -> Fields:
-    return [(name, size), (f"{name}_human", human_size(size))]
 
 
 def persistence_fields(server: Source) -> Fields:

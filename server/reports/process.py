@@ -61,6 +61,14 @@ def descriptors_max() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
+@cache
+def system_name() -> str:
+    """The name and the release of the operating system, and the machine."""
+    system = os.uname()
+    return f"{system.sysname} {system.release} {system.machine}"
+
+
+@cache
 def gcc_version() -> str:
     """The version of the GCC that built this Python; Redis' text for another compiler."""
     compiler, _, version = platform.python_compiler().partition(" ")
