@@ -38,10 +38,14 @@ def _intersection(sets: list[SetValue | None], count: int) -> Parts:
     if len(present) < len(sets):
         return
     others = present[1:]
-    for members in present[0].parts(count):
+    first, cursor = present[0], 0
+    while True:
+        members, cursor = first.scan(cursor, count)
         for other in others:
             members = [member for member in members if member in other]
         yield members
+        if not cursor:
+            break
 
 
 def _union(sets: list[SetValue | None], count: int) -> Parts:
@@ -57,13 +61,25 @@ def _difference(sets: list[SetValue | None], count: int) -> Parts:
     if first is None or first in sets[1:]:
         return
     others = sorted([value for value in sets[1:] if value is not None], key=len, reverse=True)
-    for members in first.parts(count):
+    cursor = 0
+    while True:
+        members, cursor = first.scan(cursor, count)
         for other in others:
             members = [member for member in members if member not in other]
         yield members
+        if not cursor:
+            break
 
 
 def _members(parts: Parts) -> list[bytes]:
+    """The members of all parts."""
+    found: list[bytes] = []
+    for part in parts:
+        found += part
+    return found
+
+
+def _different_members(parts: Parts) -> list[bytes]:
     """The different members of all parts, in the order of their first arrival."""
     found: dict[bytes, None] = {}
     for part in parts:
@@ -163,7 +179,7 @@ def sinter(context: Context, argv: list[bytes]) -> Reply:
 def sunion(context: Context, argv: list[bytes]) -> Reply:
     """SUNION key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
     sets = _sets(context, argv[1:])
-    return SetReply(_ordered(sets, _members(_union(sets, STEP_COUNT))))
+    return SetReply(_ordered(sets, _different_members(_union(sets, STEP_COUNT))))
 
 
 @command(

@@ -1,4 +1,4 @@
-"""The order of sorted elements: by numbers or by texts, of their own or of a pattern. All is done in steps."""
+"""The order of sorted elements: by numbers or by texts, of their own or of a pattern; of many elements in steps."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ _PLAIN_SIZE_MAX: Final = 300
 
 # The last step returns elements.
 Elements = Generator[None, None, list[bytes]]
+
+
+def sort_few_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *, reverse: bool) -> list[bytes]:
+    """Like `sort_by_numbers`, at once."""
+    numbers = _numbers(elements if weights is None else [weight if weight is not None else b"0" for weight in weights])
+    places = sorted(range(len(numbers)), key=numbers.__getitem__, reverse=reverse)
+    return _by_bytes_too(elements, numbers, places, reverse=reverse)
 
 
 def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *, reverse: bool) -> Elements:
@@ -95,6 +102,13 @@ def _numbers(texts: list[bytes]) -> list[float]:
             raise GenericError(NOT_A_NUMBER)
         numbers.append(number)
     return numbers
+
+
+def sort_few_by_own_texts(elements: list[bytes], *, reverse: bool, is_stored: bool) -> list[bytes]:
+    """Like `sort_by_own_texts`, at once."""
+    if is_stored or not any(NUL in element for element in elements):
+        return sorted(elements, reverse=reverse)
+    return sorted(elements, key=until_nul, reverse=reverse)
 
 
 def sort_by_own_texts(elements: list[bytes], *, reverse: bool, is_stored: bool) -> Elements:

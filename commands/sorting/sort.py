@@ -15,9 +15,16 @@ from ..clients.blocking import Blocked
 from ..core.table import DECLARED, Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
-from ..execution.slices import STEP_COUNT, carried_out
+from ..execution.slices import STEP_COUNT, carried_out, result_of
 from .options import SortOptions, parse_options
-from .order import Elements, sort_by_numbers, sort_by_own_texts, sort_by_texts
+from .order import (
+    Elements,
+    sort_by_numbers,
+    sort_by_own_texts,
+    sort_by_texts,
+    sort_few_by_numbers,
+    sort_few_by_own_texts,
+)
 from .patterns import Pattern
 
 _READ_NOTE: Final = (
@@ -81,20 +88,17 @@ def _bounds(options: SortOptions, length: int) -> tuple[int, int]:
     return start, length if options.count < 0 else min(start + options.count, length)
 
 
-def _elements(value: Sortable | None) -> Elements:
-    """The elements in the order of the value."""
+def _elements(value: Sortable) -> Elements:
+    """The elements in the order of the value, in steps."""
     found: list[bytes] = []
     if isinstance(value, SetValue):
         for members in value.parts(STEP_COUNT):
             found += members
             yield
-    elif value is not None:
-        for start in range(0, len(value), STEP_COUNT):
-            if isinstance(value, ListValue):
-                found += value.elements.between(start, min(STEP_COUNT, len(value) - start))
-            else:
-                found += value.members(start, min(start + STEP_COUNT, len(value)))
-            yield
+        return found
+    for start in range(0, len(value), STEP_COUNT):
+        found += _native_part(value, start, min(start + STEP_COUNT, len(value)), reverse=False)
+        yield
     return found
 
 
@@ -112,13 +116,13 @@ def _native_part(value: Sortable | None, start: int, stop: int, *, reverse: bool
     return found[::-1] if reverse else found
 
 
-def _sorted_part(context: Context, options: SortOptions, value: Sortable | None, start: int, stop: int) -> Elements:
-    """The elements between two indexes of the sorted order. Raises GenericError."""
+def _sorted_part(context: Context, options: SortOptions, value: Sortable, start: int, stop: int) -> Elements:
+    """The elements between two indexes of the sorted order, in steps. Raises GenericError."""
     elements = yield from _elements(value)
     reverse, is_stored = options.is_descending, options.destination is not None
     weights: list[bytes | None] | None = None
     if options.weight is not None:
-        weights = yield from _named(context, [options.weight], elements)
+        weights = yield from _named_in_steps(context, [options.weight], elements)
     if not options.is_alphabetic:
         ordered = yield from sort_by_numbers(elements, weights, reverse=reverse)
     elif weights is None:
@@ -130,15 +134,33 @@ def _sorted_part(context: Context, options: SortOptions, value: Sortable | None,
     return ordered[start:stop]
 
 
-def _named(
+def _few_sorted(context: Context, options: SortOptions, elements: list[bytes], start: int, stop: int) -> list[bytes]:
+    """Those between two indexes of the sorted order of few elements. Raises GenericError."""
+    reverse, is_stored = options.is_descending, options.destination is not None
+    weights = None if options.weight is None else _named(context, [options.weight], elements)
+    if not options.is_alphabetic:
+        ordered = sort_few_by_numbers(elements, weights, reverse=reverse)
+    elif weights is None:
+        ordered = sort_few_by_own_texts(elements, reverse=reverse, is_stored=is_stored)
+    else:
+        ordered = result_of(
+            sort_by_texts(elements, weights, reverse=reverse, is_stored=is_stored, start=start, stop=stop)
+        )
+    return ordered[start:stop]
+
+
+def _named(context: Context, patterns: list[Pattern], elements: list[bytes]) -> list[bytes | None]:
+    """What patterns name for each element."""
+    return [pattern.find(context, element) for element in elements for pattern in patterns]
+
+
+def _named_in_steps(
     context: Context, patterns: list[Pattern], elements: list[bytes]
 ) -> Generator[None, None, list[bytes | None]]:
     """What patterns name for each element."""
     found: list[bytes | None] = []
     for start in range(0, len(elements), STEP_COUNT):
-        found += [
-            pattern.find(context, element) for element in elements[start : start + STEP_COUNT] for pattern in patterns
-        ]
+        found += _named(context, patterns, elements[start : start + STEP_COUNT])
         yield
     return found
 
@@ -153,18 +175,32 @@ def _carried_out(context: Context, argv: list[bytes], options: SortOptions) -> A
         # As in Redis, which keeps it so.
         value.become_skiplist()
     length = 0 if value is None else len(value)
-    return carried_out(context, argv, length, _steps(context, options, value, *_bounds(options, length)))
+    start, stop = _bounds(options, length)
+    if value is not None and length > STEP_COUNT:
+        return carried_out(context, argv, length, _steps(context, options, value, start, stop))
+    if options.is_unsorted:
+        elements = _native_part(value, start, stop, reverse=options.is_descending)
+    else:
+        elements = _few_sorted(context, options, _native_part(value, 0, length, reverse=False), start, stop)
+    found: list[bytes | None] | list[bytes] = elements
+    if options.results:
+        found = _named(context, options.results, elements)
+    if options.destination is None:
+        return found
+    stored = ListValue(context.limits)
+    stored.elements.append([each or b"" for each in found])
+    return stored
 
 
-def _steps(context: Context, options: SortOptions, value: Sortable | None, start: int, stop: int) -> Steps:
-    """The work of SORT. Returns the result; a list if it is to be stored. Raises GenericError."""
+def _steps(context: Context, options: SortOptions, value: Sortable, start: int, stop: int) -> Steps:
+    """The work of SORT on many elements. Returns the result; a list if it is to be stored. Raises GenericError."""
     if options.is_unsorted:
         elements = _native_part(value, start, stop, reverse=options.is_descending)
     else:
         elements = yield from _sorted_part(context, options, value, start, stop)
     found: list[bytes | None] | list[bytes] = elements
     if options.results:
-        found = yield from _named(context, options.results, elements)
+        found = yield from _named_in_steps(context, options.results, elements)
     if options.destination is None:
         return found
     stored = ListValue(context.limits)

@@ -30,7 +30,7 @@ async def running() -> AsyncIterator[Running]:
         ascending = SetValue(context.limits)
         ascending.add_all(numbers)
         descending = ListValue(context.limits)
-        descending.append_elements(numbers[::-1])
+        descending.elements.append(numbers[::-1])
         descending.settle_encoding()
         db = context.store.databases[0]
         db.overwrite(b"l", descending, SORTSTORE, 0)
