@@ -40,6 +40,7 @@ MORE_MEMORY_SIZE: Final = 4_096
 # By dimension, forms that cost more the more there is of it, and why.
 GROWS: Final[dict[str, dict[str, str]]] = {
     "groups": {
+        "info": "few groups are all measured, and of many only some",
         "info-4": "few groups are all measured, and of many only some",
         "memory-stats": "few groups are all measured, and of many only some",
         "xinfo-stream-2": "it shows all groups",
