@@ -12,7 +12,10 @@ from typing import Any, Final
 
 from sortedcontainers import SortedList
 
-from .places_plain import pack_score, place_of, unpack_score, words_of
+try:
+    from .places import pack_score, place_of, unpack_score, words_of
+except ImportError:  # there was no C compiler at installation
+    from .places_plain import pack_score, place_of, unpack_score, words_of
 
 # Places that are in a list at most.
 FEW_MAX: Final = 512
