@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from array import array
+from collections.abc import Generator, Sequence
 from typing import Final
 
 from ...store.errors import NUL, GenericError
@@ -19,6 +20,8 @@ NOT_A_NUMBER: Final = b"One or more scores can't be converted into double"
 _PLAIN: Final = b"0123456789+-."
 _PLAIN_SIZE_MAX: Final = 300
 
+Numbers = Sequence[float]
+
 # The last step returns elements.
 Elements = Generator[None, None, list[bytes]]
 
@@ -33,15 +36,18 @@ def sort_few_by_numbers(elements: list[bytes], weights: list[bytes | None] | Non
 def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *, reverse: bool) -> Elements:
     """The elements in the order of their weights, or of their own numbers; those of one number are ordered by their
     bytes. A missing weight is 0. Raises GenericError if a weight is no number."""
-    numbers: list[float] = []
+    # Freed at once, unlike the objects of a list.
+    numbers = array("d")
+    unsorted: list[int] = []
     for start in range(0, len(elements), STEP_COUNT):
         if weights is None:
-            numbers += _numbers(elements[start : start + STEP_COUNT])
+            numbers.extend(_numbers(elements[start : start + STEP_COUNT]))
         else:
             part = weights[start : start + STEP_COUNT]
-            numbers += _numbers([weight if weight is not None else b"0" for weight in part])
+            numbers.extend(_numbers([weight if weight is not None else b"0" for weight in part]))
+        unsorted.extend(range(start, len(numbers)))
         yield
-    places = yield from sort_in_steps(list(range(len(numbers))), numbers.__getitem__, reverse=reverse)
+    places = yield from sort_in_steps(unsorted, numbers.__getitem__, reverse=reverse)
     ordered: list[bytes] = []
     start = 0
     while start < len(places):
@@ -61,7 +67,7 @@ def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *
     return ordered
 
 
-def _end_of_step(numbers: list[float], places: list[int], start: int) -> int:
+def _end_of_step(numbers: Numbers, places: list[int], start: int) -> int:
     """The end of the places of a step, before those of a number that does not end in it; `start` if there are no
     others."""
     end = start + STEP_COUNT
@@ -73,7 +79,7 @@ def _end_of_step(numbers: list[float], places: list[int], start: int) -> int:
     return end
 
 
-def _by_bytes_too(elements: list[bytes], numbers: list[float], places: list[int], *, reverse: bool) -> list[bytes]:
+def _by_bytes_too(elements: list[bytes], numbers: Numbers, places: list[int], *, reverse: bool) -> list[bytes]:
     """The elements at these places, which are in the order of their numbers: those of one number by their bytes."""
     found = [elements[place] for place in places]
     values = [numbers[place] for place in places]

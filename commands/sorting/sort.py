@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, Final
 
+from ...protocol.encoder import bulks
 from ...protocol.replies import Reply
 from ...store.companions.list_value import ListValue
 from ...store.companions.set_value import SetValue
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import WrongType
 from ...store.events import DEL, SORTSTORE
-from ..clients.blocking import Blocked
+from ..core.long_replies import array_of
 from ..core.table import DECLARED, Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
@@ -204,10 +205,25 @@ def _steps(context: Context, options: SortOptions, value: Sortable, start: int, 
     if options.destination is None:
         return found
     stored = ListValue(context.limits)
-    for first in range(0, len(found), STEP_COUNT):
-        stored.elements.append([each or b"" for each in found[first : first + STEP_COUNT]])
+    # The elements are freed in the steps.
+    found.reverse()
+    while found:
+        stored.elements.append([each or b"" for each in found[: -STEP_COUNT - 1 : -1]])
+        del found[-STEP_COUNT:]
         yield
     return stored
+
+
+def _bulks(elements: Sequence[bytes]) -> bytes:
+    return bulks(list(elements))
+
+
+def _reply(options: SortOptions, found: Any) -> Reply:
+    """The reply with a result; one of many elements is encoded while it is sent."""
+    if type(found) is list and len(found) > STEP_COUNT and not options.results:
+        return array_of(found, _bulks)
+    reply: Reply = found
+    return reply
 
 
 def _store(context: Context, argv: list[bytes], key: bytes, found: ListValue) -> int:
@@ -245,9 +261,10 @@ def sort(context: Context, argv: list[bytes]) -> Reply:
     """
     options = parse_options(DECLARED[b"SORT"], argv, context.client.user, may_store=True)
     found = _carried_out(context, argv, options)
-    if options.destination is None or type(found) is Blocked:
-        return found
-    return _store(context, argv, options.destination, found)
+    if type(found) is ListValue:
+        assert options.destination is not None
+        return _store(context, argv, options.destination, found)
+    return _reply(options, found)
 
 
 @command(
@@ -268,4 +285,4 @@ def sort_ro(context: Context, argv: list[bytes]) -> Reply:
     Like SORT without STORE, for replicas and read-only scripts. Raises WrongType, GenericError. Source: Redis 7.0.
     """
     options = parse_options(DECLARED[b"SORT_RO"], argv, context.client.user, may_store=False)
-    return _carried_out(context, argv, options)
+    return _reply(options, _carried_out(context, argv, options))
