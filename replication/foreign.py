@@ -1,4 +1,4 @@
-"""The commands of Redis whose types no server of this kind has, as a primary sends them: what they write, and where."""
+"""Commands of a primary that are not served here, those of modules above all: what they write, and where."""
 
 from __future__ import annotations
 
@@ -6,16 +6,8 @@ from typing import Final
 
 from ..protocol.requests import Request
 
-_WRITES: Final = {
-    "list": "blmove blmovem linsert lmove lmovem lpop lpush lpushx lrem lset ltrim rpop rpoplpush rpush rpushx",
-    "set": "sadd sdiffstore sinterstore smove spop srem sunionstore",
-    "sorted set": "geoadd geosearchstore zadd zdiffstore zincrby zinterstore zmpop zpopmax zpopmin zrangestore zrem "
-    "zremrangebylex zremrangebyrank zremrangebyscore zunionstore",
-    "hash": "hdel hexpire hexpireat hgetdel hgetex hincrby hincrbyfloat hmset hpersist hpexpire hpexpireat "
-    "hset hsetex hsetnx",
-    "vector set": "vadd vrem vsetattr",
-}
-TYPES: Final = {name.encode(): type_name for type_name, names in _WRITES.items() for name in names.split()}
+# Commands that write a type which is not served.
+TYPES: Final = dict.fromkeys((b"vadd", b"vrem", b"vsetattr"), "vector set")
 # Commands that write no key.
 KEYLESS: Final = frozenset((b"module",))
 

@@ -16,6 +16,9 @@ from .replica import Replica, ReplicaState
 from .tracking_mode import TrackingMode
 from .transaction import Transaction
 
+# As CLIENT LIST shows that there was no command, or one that does not exist.
+NO_COMMAND: Final = b"NULL"
+
 # To look a member up in its enumeration takes longer than most checks.
 ANNOUNCED: Final = ReplicaState.ANNOUNCED
 
@@ -110,7 +113,7 @@ class Client:
         self.close_after_reply = False
         self.killed = False
         self.is_unix = False
-        self.last_command = b"NULL"
+        self.last_command = NO_COMMAND
         self.commands_count = 0
         self.received_size = 0
         self.sent_size = 0

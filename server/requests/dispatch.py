@@ -16,9 +16,9 @@ from time import perf_counter_ns
 from typing import Any, Final
 
 from ...commands.clients.blocking import Blocked
-from ...commands.clients.client import Client, ReplyMode
+from ...commands.clients.client import NO_COMMAND, Client, ReplyMode
 from ...commands.core.durations import SHORT_SHIFT
-from ...commands.core.lookup import look_up
+from ...commands.core.lookup import look_up, named_row
 from ...commands.core.table import Flag, Row, Trait
 from ...commands.execution.calls import broken, count_call, count_commands, failed
 from ...commands.execution.context import Context
@@ -277,6 +277,8 @@ class Dispatcher:
             client.reply_mode = ReplyMode.SKIP
         row = look_up(argv)
         if isinstance(row, ReplyError):
+            named = named_row(argv)
+            client.last_command = NO_COMMAND if named is None else named.name_lower
             self._reject(session, argv, row, mode_before)
             return GO_ON
         client.last_command = row.name_lower

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ...commands.clients.client import Client, ReplyMode
+from ...commands.clients.client import NO_COMMAND, Client, ReplyMode
 from ...commands.clients.client_line import describe
 from ...commands.core.lookup import named_row
 from ...commands.core.table import Row, Trait
@@ -61,8 +61,9 @@ class Runner:
         """Encode a reply if CLIENT REPLY was on before the command or is on after it; a `Pushed` always."""
         client = session.client
         if client.is_replica:
-            if reply:
-                end_replica(session)
+            # An empty tuple is no reply.
+            if type(reply) is not tuple or reply:
+                end_replica(session, reply)
             return
         if mode_before is REPLY_ON or client.reply_mode is REPLY_ON or type(reply) is Pushed:
             ENCODERS[client.protocol](reply, session.out)
@@ -106,12 +107,18 @@ class Runner:
         self.pause.held[session] = None
 
 
-def end_replica(session: Session) -> None:
+def end_replica(session: Session, reply: Reply) -> None:
     """Close a replica that has sent what has a reply: it would take the reply for a part of the stream."""
     client = session.client
+    name = "<unknown>" if client.last_command == NO_COMMAND else client.last_command.decode("utf-8", "replace")
     logger.warning(
         "Replica generated a reply to command '%s', disconnecting it: %s",
-        client.last_command.decode("utf-8", "replace"),
-        describe(client, client.last_active_ms).decode("utf-8", "replace"),
+        name, describe(client, client.last_active_ms).decode("utf-8", "replace"),
     )  # fmt: skip
+    if isinstance(reply, ReplyError):
+        text = reply.text if reply.prefix == b"ERR" else b"-" + reply.wire_text
+        logger.warning(
+            "== CRITICAL == This master is sending an error to its replica: '%s' after processing the command '%s'",
+            text.decode("utf-8", "backslashreplace"), name,
+        )  # fmt: skip
     session.abort()

@@ -11,9 +11,8 @@ from support.lines import split
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("RPUSH q a b", "RPUSH on the list 'q'"),
-        ("zadd g 1 a", "zadd on the sorted set 'g'"),
         ("VADD a 0 v", "VADD on the vector set 'a'"),
+        ("vrem a v", "vrem on the vector set 'a'"),
         ("MODULE LOAD x", "MODULE"),
         ("SAVEALL", "SAVEALL"),
         ("SOMETHING key", "SOMETHING on 'key'"),

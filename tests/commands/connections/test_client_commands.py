@@ -97,6 +97,24 @@ def test_line_has_every_field_in_order() -> None:
         assert expected in text
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("GET", "get"),
+        ("GET k", "get"),
+        ("CONFIG GET", "config|get"),
+        ("CONFIG", "config"),
+        ("CONFIG NOSUCH", "NULL"),
+        ("NOSUCH x", "NULL"),
+    ],
+)
+def test_list_shows_the_last_command_also_one_that_was_refused(line: str, shown: str) -> None:
+    rig = Rig()
+    caller, other = rig.connect(), rig.connect()
+    caller.call("PING", line)
+    assert f" cmd={shown} ".encode() in other.call("CLIENT LIST ID 1")
+
+
 def test_list_shows_blocked_clients_and_dirty_transactions() -> None:
     rig = Rig()
     caller, reader, watcher = rig.connect(), rig.connect(), rig.connect()

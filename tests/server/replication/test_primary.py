@@ -321,13 +321,31 @@ async def test_psync_after_unread_replies_is_refused() -> None:
         assert await peer.line() == b"-ERR SYNC and PSYNC are invalid with pending output\r\n"
 
 
-@pytest.mark.parametrize("words", [["PING"], ["GET", "k"], ["REPLCONF", "capa", "eof"], ["NONE"]])
-async def test_a_replica_that_sends_what_has_a_reply_is_closed(words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "name", "error"),
+    [
+        ("PING", "ping", ""),
+        ("SLOWLOG GET", "slowlog|get", ""),
+        ("SLOWLOG LEN", "slowlog|len", ""),
+        ("REPLCONF capa eof", "replconf", ""),
+        ("GET k", "get", "Replica can't interact with the keyspace"),
+        ("GET", "get", "wrong number of arguments for 'get' command"),
+        ("SELECT 99", "select", "DB index is out of range"),
+        ("AUTH a b", "auth", "-WRONGPASS invalid username-password pair or user is disabled."),
+        ("NONE x", "<unknown>", "unknown command 'NONE', with args beginning with: 'x' "),
+    ],
+)
+async def test_a_replica_that_sends_what_has_a_reply_is_closed(
+    words: str, name: str, error: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with primary() as running:
         fake = await replica(running, "psync2")
-        fake.peer.send(*words)
+        fake.peer.send(*words.split())
         await fake.peer.expect_end()
         await until(lambda: not running.server.primary.links)
+    assert f"Replica generated a reply to command '{name}', disconnecting it: id=" in caplog.text
+    said = f"This master is sending an error to its replica: '{error}' after processing the command '{name}'"
+    assert (f"== CRITICAL == {said}" in caplog.text) == bool(error)
 
 
 async def test_client_list_and_kill_know_replicas() -> None:
