@@ -33,7 +33,11 @@ def test_numbers_with_one_name_are_added() -> None:
         (["tests/store", "tests/protocol"], "codecs", None),
         (["tests/test_figures.py", "tests/test_makefile.py"], "codecs", None),
         (["tests/simulation"], "codecs", "simulate"),
-        (["tests/clients", "tests/container/test_engine.py"], "codecs", "test-clients"),
+        (
+            ["tests/clients", "tests/container/test_engine.py", "tests/container/test_compose_schema.py"],
+            "codecs",
+            "test-clients",
+        ),
         (["tests/store"], "codecs", None),
     ],
 )

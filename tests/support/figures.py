@@ -69,7 +69,7 @@ def run_name(folders: Iterable[str], form: str) -> str | None:
 
 # Targets of the Makefile that run one folder of tests, or one and a module.
 TARGETS = {
-    "test-clients": ("clients", "test_engine.py"),
+    "test-clients": ("clients", "test_engine.py", "test_compose_schema.py"),
     "test-pipeline": ("pipeline",),
     "crash": ("faults",),
     "differential": ("differential",),
