@@ -83,8 +83,9 @@ Percentages are shares of the server's processor time, by `perf record`, in the 
   the start takes 1.4 ms. Syncing and renaming the base at the end takes 1.7 ms. The row *worst PING in two seconds of
   nothing else* is the worst PING of an idle server on this machine, with a client in Python, and so the smallest
   possible figure. Redis' own worst case is its fork.
-- *XADD with replicas on the same machine*: with one, there are three busy processes for two processors, with three there
-  are five. A replica takes some 1.5 us of a processor for each command. The primary spends 8 % more on one replica, within its aim of 10 %, and 17 % more on three, of which the aim is 15 %: with readers of the stream in
+- *XADD with replicas on the same machine*: with one, there are three busy processes for two processors, with three
+  there are five. A replica takes some 1.5 us of a processor for each command. The primary spends 8 % more on one
+  replica, within its aim of 10 %, and 17 % more on three, of which the aim is 15 %: with readers of the stream in
   their place it is 8 %. Redis spends 11 %, 14 % and 15 %.
 - *10,000 connections*: each request arrives alone, so each pays for a turn of the loop: a call into uvloop and back,
   and two objects for the bytes. Redis reads into a buffer that exists already.
