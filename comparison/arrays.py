@@ -48,7 +48,8 @@ class SlotsPiece(PagePiece):
     def facts(self, replies: Sequence[Any]) -> Facts:
         if is_absent(replies[0]):
             return {}
-        return {(b"%d" % index,): element for index, element in replies[0]}
+        # An index above the largest integer of the protocol is text.
+        return {(b"%d" % int(index),): element for index, element in replies[0]}
 
     def following(self, a: Facts, b: Facts) -> Iterator[Piece]:
         end = self.common_horizon(a, b)

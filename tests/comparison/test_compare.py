@@ -112,6 +112,7 @@ CHANGES = {
     "ARMSET array 7 seven 8 eight": ["'array' elements 7 to 8: nothing on A, 2 on B"],
     "ARDEL array 1000000": ["'array' element 1000000: 1 bytes on A, nothing on B"],
     "ARSET array 0 xero": ["'array' element 0: 4 bytes, other from byte 0 on A, 4 bytes, other from byte 0 on B"],
+    "ARSET array 18446744073709551614 x": ["'array' element 18446744073709551614: nothing on A, 1 bytes on B"],
     "ARSEEK array 9": ["'array' next-insert-index: 1 on A, 9 on B"],
     "RENAME list ranks": ["'list' type: list on A, nothing on B", "'ranks' type: zset on A, list on B"],
 }
