@@ -23,11 +23,11 @@ from differential.duel import Duel, Mismatch
 from differential.grammar import ROWS
 from differential.machine import draw_sequence
 from differential.openings import LONG_IDLE, Request, Step
+from differential.payloads import make_payloads
 from differential.shrinking import failure_of, shrink
 from differential.side import SET_UP, Frames, Side
 from headrace.commands.core.table import all_rows
 from support.lines import quote
-from support.replies import parse
 from support.servers import Server
 
 SEQUENCES_COUNT = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_SEQUENCES", "200"))
@@ -45,20 +45,6 @@ def duel(headrace: Server, oracle: Server) -> Iterator[Duel]:
     yield Duel(*sides)
     for side in sides:
         side.close()
-
-
-def make_payloads(oracle: Server) -> list[bytes]:
-    """Redis' DUMP of a string, a stream with a group, a stream without entries, and one with deleted entries."""
-    with oracle.connect() as wire:
-        wire.call("SET", "p0", "value")
-        for number in range(1, 8):
-            wire.call("XADD", "p1", f"{number}-1", "f", "v")
-            wire.call("XADD", "p3", f"{number}-1", "f", number)
-        wire.call("XGROUP", "CREATE", "p1", "g", "0")
-        wire.call("XREADGROUP", "GROUP", "g", "c", "COUNT", 3, "STREAMS", "p1", ">")
-        wire.call("XGROUP", "CREATE", "p2", "h", "$", "MKSTREAM")
-        wire.call("XDEL", "p3", "2-1", "3-1", "7-1")
-        return [parse(wire.call("DUMP", f"p{number}")).value for number in range(4)]
 
 
 @pytest.mark.oracle
