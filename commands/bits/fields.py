@@ -127,6 +127,7 @@ def _run(db: Database, key: bytes, operation: Operation) -> tuple[int | None, bo
     categories=("bitmap",),
     group="bitmap",
     since="3.2.0",
+    differs="One that fails, and makes a string or makes it longer, is logged, so that replicas have the same string.",
     summary="Reads, sets and adds to integers of any number of bits within a string.",
     complexity="O(1) for each operation",
     arguments=(
@@ -205,6 +206,8 @@ def bitfield(context: Context, argv: list[bytes]) -> Reply:
     if changes_count:
         db.touch(key, SETBIT)
         context.log_words(argv, changes_count)
+    elif has_grown:
+        context.log_words(argv, 0)  # not in Redis, whose replicas then have another string
     return replies
 
 

@@ -122,7 +122,9 @@ def test_bitop_not_inverts_each_byte() -> None:
         ("BITFIELD n SET u8 0 1 GET u8 0", [b"BITFIELD n SET u8 0 1 GET u8 0"]),
         ("BITFIELD n SET u8 0 53", []),
         ("BITFIELD n GET u8 0", []),
-        ("BITFIELD n OVERFLOW FAIL SET u8 800 256", []),
+        ("BITFIELD n OVERFLOW FAIL SET u8 0 256", []),
+        ("BITFIELD n OVERFLOW FAIL SET u8 800 256", [b"BITFIELD n OVERFLOW FAIL SET u8 800 256"]),
+        ("BITFIELD no OVERFLOW FAIL SET u8 0 256", [b"BITFIELD no OVERFLOW FAIL SET u8 0 256"]),
     ],
 )
 def test_what_changes_is_logged_as_it_was_asked(line: str, records: list[bytes]) -> None:
