@@ -19,6 +19,10 @@ NAME = "orders"
 # down, and chooses no replica whose INFO is older than five pings.
 QUICK = {"info-period": 500, "publish-period": 300, "ask-period": 200, "ping-period": 500, "tilt-trigger": 60_000}
 
+FAILOVER_TIMEOUT_MS = 20_000
+# A vote without a winner is repeated after twice the timeout.
+FAILOVER_DEADLINE_S = 20 + 2 * FAILOVER_TIMEOUT_MS / 1000
+
 
 class Sentinels:
     """Sentinels that watch one primary. With `is_quick`, they look more often than they do by themselves; with
@@ -52,7 +56,7 @@ class Sentinels:
                 "bind 127.0.0.1",
                 f"sentinel monitor {NAME} 127.0.0.1 {primary_port} {quorum}",
                 f"sentinel down-after-milliseconds {NAME} {down_after_ms}",
-                f"sentinel failover-timeout {NAME} 20000",
+                f"sentinel failover-timeout {NAME} {FAILOVER_TIMEOUT_MS}",
                 *lines,
                 *([f"requirepass {password}", f"sentinel sentinel-pass {password}"] if password else []),
             ]
@@ -121,7 +125,7 @@ class Sentinels:
 
     def await_failover(self, from_port: int) -> int:
         """Wait until a replica is promoted and the others follow it. Returns the port of the new primary."""
-        until(lambda: self.primary_port() not in (0, from_port), "no replica is promoted")
+        until(lambda: self.primary_port() not in (0, from_port), "no replica is promoted", FAILOVER_DEADLINE_S)
         until(
             lambda: not any(b"failover" in self.facts(wire)[b"flags"] for wire in self.wires),
             "the failover does not end",
