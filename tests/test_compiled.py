@@ -26,9 +26,8 @@ from compiled_modules import EXCEPTIONS
 
 from headrace import build_form, is_compiled
 from headrace.server.main import version_line
-from support.packaging import ROOT, Environment, copy_context
+from support.packaging import BUILD_TIMEOUT_S, ROOT, Environment, copy_context
 
-BUILD_TIMEOUT_S = 300
 COMPILED = compiled_modules.compiled_names()
 CODECS = {
     f"headrace/{path.relative_to(ROOT).with_suffix('').as_posix()}"

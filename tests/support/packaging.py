@@ -14,7 +14,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-BUILD_TIMEOUT_S = 300
+BUILD_TIMEOUT_S = 600
 
 
 def copy_context(target: Path) -> Path:
