@@ -440,11 +440,12 @@ class Server:
         self.dispatcher.serving.serve_expired(now_ms)
         self.upkeep.run(now_ms)
 
-    def _free(self, _now_ms: int = 0) -> None:
+    def free(self, _now_ms: int = 0) -> None:
         """Free memory for a moment; the next slice follows soon while there is more."""
-        self.store.garbage.free(time_limit(FREEING_SLICE_NS))
+        if not self.long_commands.is_busy:
+            self.store.garbage.free(time_limit(FREEING_SLICE_NS))
         if len(self.store.garbage):
-            self.periodic.continue_soon("freeing", FREEING_REST_S, self._free)
+            self.periodic.continue_soon("freeing", FREEING_REST_S, self.free)
 
     def _work(self, now_ms: int, is_new_second: bool) -> None:
         """The periodic work of one turn, `hz` times a second."""
@@ -460,7 +461,7 @@ class Server:
         self.turns.retention.visit(now_ms, time_limit(RETENTION_SHARE * self.turn_ns()), begins_round=is_new_second)
         self.dispatcher.units.log_own()
         self.dispatcher.serving.serve_ready()
-        self._free()
+        self.free()
         self._settling.run(self.stats.commands_processed)
         self.limits.cron(now_ms)
         self.context.hot_keys.cron(now_ms)

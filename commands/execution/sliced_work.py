@@ -6,7 +6,6 @@ from collections.abc import Generator
 from typing import Any
 
 from ...store.database import Database
-from ...store.errors import ReplyError
 from ..clients.blocking import Blocked
 from ..clients.client import Client
 
@@ -27,7 +26,7 @@ class SlicedWork:
         self.blocked = Blocked([], argv, None, can_be_unblocked=False)
         self._steps = steps
         self._result: Any = None
-        self._failure: ReplyError | None = None
+        self._failure: Exception | None = None
 
     def take_step(self) -> bool:
         """Take a step. Returns False if it was the last one."""
@@ -36,13 +35,14 @@ class SlicedWork:
         except StopIteration as end:
             self._result = end.value
             return False
-        except ReplyError as failure:
+        except Exception as failure:
+            # The command raises it when it is run again, so that its client has a reply.
             self._failure = failure
             return False
         return True
 
     def result(self) -> Any:
-        """The result of the last step. Raises ReplyError if it did."""
+        """The result of the last step. Raises what it raised."""
         if self._failure is not None:
             raise self._failure
         return self._result

@@ -24,6 +24,8 @@ PART_COUNT_MIN: Final = 64
 # The members of a result, a part at a time; the parts are made of so many members of a set.
 Parts = Iterator[list[bytes]]
 Combine = Callable[[list[SetValue | None], int], Parts]
+# Returns how many members are looked at.
+Measure = Callable[[list[SetValue | None]], int]
 
 
 def _sets(context: Context, keys: list[bytes]) -> list[SetValue | None]:
@@ -71,6 +73,21 @@ def _difference(sets: list[SetValue | None], count: int) -> Parts:
             break
 
 
+def _all_count(sets: list[SetValue | None]) -> int:
+    """What a union looks at."""
+    return sum([len(value) for value in sets if value is not None])
+
+
+def _smallest_count(sets: list[SetValue | None]) -> int:
+    """What an intersection looks at, in each of the other sets too."""
+    return min([0 if value is None else len(value) for value in sets])
+
+
+def _first_count(sets: list[SetValue | None]) -> int:
+    """What a difference looks at, in each of the other sets too."""
+    return 0 if sets[0] is None else len(sets[0])
+
+
 def _members(parts: Parts) -> list[bytes]:
     """The members of all parts."""
     found: list[bytes] = []
@@ -103,12 +120,11 @@ def _result(limits: Limits, parts: Parts) -> Steps:
     return result
 
 
-def _store(context: Context, argv: list[bytes], combine: Combine, event: Event) -> Reply:
+def _store(context: Context, argv: list[bytes], combine: Combine, measure: Measure, event: Event) -> Reply:
     """Stores the result of sets under `argv[1]`. Returns its number of members; Blocked while they are combined."""
     db, key = context.db, argv[1]
     sets = _sets(context, argv[2:])
-    count = sum([len(value) for value in sets if value is not None])
-    result = carried_out(context, argv, count, _result(context.limits, combine(sets, STEP_COUNT)))
+    result = carried_out(context, argv, measure(sets), _result(context.limits, combine(sets, STEP_COUNT)))
     if type(result) is not SetValue:
         blocked: Reply = result
         return blocked
@@ -221,7 +237,7 @@ def sdiff(context: Context, argv: list[bytes]) -> Reply:
 )
 def sinterstore(context: Context, argv: list[bytes]) -> Reply:
     """SINTERSTORE destination key [key ...]. Returns the size of the result. Raises WrongType. Source: Redis 1.0."""
-    return _store(context, argv, _intersection, SINTERSTORE)
+    return _store(context, argv, _intersection, _smallest_count, SINTERSTORE)
 
 
 @command(
@@ -244,7 +260,7 @@ def sinterstore(context: Context, argv: list[bytes]) -> Reply:
 )
 def sunionstore(context: Context, argv: list[bytes]) -> Reply:
     """SUNIONSTORE destination key [key ...]. Returns the size of the result. Raises WrongType. Source: Redis 1.0."""
-    return _store(context, argv, _union, SUNIONSTORE)
+    return _store(context, argv, _union, _all_count, SUNIONSTORE)
 
 
 @command(
@@ -267,7 +283,7 @@ def sunionstore(context: Context, argv: list[bytes]) -> Reply:
 )
 def sdiffstore(context: Context, argv: list[bytes]) -> Reply:
     """SDIFFSTORE destination key [key ...]. Returns the size of the result. Raises WrongType. Source: Redis 1.0."""
-    return _store(context, argv, _difference, SDIFFSTORE)
+    return _store(context, argv, _difference, _first_count, SDIFFSTORE)
 
 
 @command(

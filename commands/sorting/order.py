@@ -48,6 +48,7 @@ def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *
         unsorted.extend(range(start, len(numbers)))
         yield
     places = yield from sort_in_steps(unsorted, numbers.__getitem__, reverse=reverse)
+    unsorted.clear()
     ordered: list[bytes] = []
     start = 0
     while start < len(places):
@@ -63,6 +64,8 @@ def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *
                     yield
             found = [elements[place] for place in places[start:end]]
             ordered += yield from sort_in_steps(found, None, reverse=reverse)
+        # The objects of a million places would be freed at once.
+        places[start:end] = [0] * (end - start)
         start = end
     return ordered
 

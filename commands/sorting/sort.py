@@ -132,7 +132,7 @@ def _sorted_part(context: Context, options: SortOptions, value: Sortable, start:
         ordered = yield from sort_by_texts(
             elements, weights, reverse=reverse, is_stored=is_stored, start=start, stop=stop
         )
-    return ordered[start:stop]
+    return ordered if stop - start == len(ordered) else ordered[start:stop]
 
 
 def _few_sorted(context: Context, options: SortOptions, elements: list[bytes], start: int, stop: int) -> list[bytes]:
@@ -177,8 +177,9 @@ def _carried_out(context: Context, argv: list[bytes], options: SortOptions) -> A
         value.become_skiplist()
     length = 0 if value is None else len(value)
     start, stop = _bounds(options, length)
-    if value is not None and length > STEP_COUNT:
-        return carried_out(context, argv, length, _steps(context, options, value, start, stop))
+    count = stop - start if options.is_unsorted else length
+    if value is not None and count > STEP_COUNT:
+        return carried_out(context, argv, count, _steps(context, options, value, start, stop))
     if options.is_unsorted:
         elements = _native_part(value, start, stop, reverse=options.is_descending)
     else:

@@ -36,6 +36,11 @@ class LongCommands:
         self.is_done = False
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command is carried out, which may read values that have been removed meanwhile."""
+        return self._work is not None
+
     def begin(self, work: SlicedWork) -> bool:
         """Begin a command. From now on those of other clients that write wait. Returns False if no clients are served,
         or if another command was begun.

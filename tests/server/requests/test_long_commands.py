@@ -8,16 +8,27 @@ from typing import Final
 
 import pytest
 
+from headrace.commands.clients.client import Client
+from headrace.commands.execution.sliced_work import SlicedWork, Steps
 from headrace.commands.execution.slices import LONG_COUNT
 from headrace.store.companions.list_value import ListValue
 from headrace.store.companions.set_value import SetValue
-from headrace.store.events import SORTSTORE, SUNIONSTORE
-from support.inprocess import Peer, Running, running_server
+from headrace.store.database import Store
+from headrace.store.events import DEL, SORTSTORE, SUNIONSTORE
+from headrace.store.limits import Limits
+from support.inprocess import Peer, Rig, Running, running_server
 
 # So many that the steps outlast what other clients send in the tests.
 COUNT: Final = 4 * LONG_COUNT
 
 SORTED_COUNT_REPLY: Final = b":%d\r\n" % COUNT
+
+
+def large_set(limits: Limits) -> SetValue:
+    """A set of COUNT integers."""
+    value = SetValue(limits)
+    value.add_all([b"%d" % number for number in range(COUNT)])
+    return value
 
 
 @pytest.fixture
@@ -26,11 +37,9 @@ async def running() -> AsyncIterator[Running]:
     async with running_server() as running:
         running.server.long_commands.slice_ns = 0
         context = running.server.context
-        numbers = [b"%d" % number for number in range(COUNT)]
-        ascending = SetValue(context.limits)
-        ascending.add_all(numbers)
+        ascending = large_set(context.limits)
         descending = ListValue(context.limits)
-        descending.elements.append(numbers[::-1])
+        descending.elements.append([b"%d" % number for number in reversed(range(COUNT))])
         descending.settle_encoding()
         db = context.store.databases[0]
         db.overwrite(b"l", descending, SORTSTORE, 0)
@@ -129,6 +138,39 @@ async def test_the_end_of_client_pause_is_waited_for(running: Running) -> None:
     other.send("CLIENT", "UNPAUSE")
     await other.expect(b"+OK\r\n")
     await sorting.expect(SORTED_COUNT_REPLY)
+
+
+async def test_what_was_removed_meanwhile_is_freed_afterwards(running: Running) -> None:
+    """As the old dataset is where a snapshot of the primary has arrived."""
+    server = running.server
+    sorting = await begun(running, "SORT", "l", "LIMIT", "0", "1")
+    server.store.databases[0].delete(b"l", DEL)
+    removed_count = len(server.store.garbage)
+    assert removed_count
+    server.free()
+    assert len(server.store.garbage) == removed_count
+    # Run again after the last step, the command finds the new dataset.
+    await sorting.expect(b"*0\r\n")
+
+
+async def test_what_looks_at_few_members_is_one_step() -> None:
+    rig = Rig()
+    rig.server.store.databases[0].overwrite(b"s", large_set(rig.server.context.limits), SUNIONSTORE, 0)
+    replies = rig.connect().call("SADD few 1", "SINTERSTORE d few s", "SDIFFSTORE d few s", "SORT s BY x LIMIT 0 0")
+    assert replies == b":1\r\n:1\r\n:0\r\n*0\r\n"
+
+
+def test_an_error_of_a_step_is_that_of_the_command() -> None:
+    def steps() -> Steps:
+        yield
+        raise IndexError
+
+    db = Store().databases[0]
+    work = SlicedWork(Client(1, db=db), db, 0, [b"SORT", b"l"], steps())
+    assert work.take_step()
+    assert not work.take_step()
+    with pytest.raises(IndexError):
+        work.result()
 
 
 async def test_its_time_is_that_of_all_slices(running: Running) -> None:
