@@ -11,6 +11,8 @@ from libc.string cimport memset
 ctypedef unsigned char u8
 ctypedef unsigned long long u64
 
+include "byte_order.pxi"
+
 cdef u64 MULTIPLIER = 0xC6A4A7935BD1E995ULL
 cdef u64 SEED = 0xADC83B19ULL
 
@@ -46,7 +48,7 @@ cdef u64 hash_of(bytes text) noexcept:
         word = whole_word_at(at + index) * MULTIPLIER
         found = (found ^ ((word ^ (word >> SHIFT)) * MULTIPLIER)) * MULTIPLIER
     if whole_size < size:
-        found = (found ^ word_at(at + whole_size, size - whole_size)) * MULTIPLIER
+        found = (found ^ read_little(at + whole_size, <int>(size - whole_size))) * MULTIPLIER
     found = (found ^ (found >> SHIFT)) * MULTIPLIER
     return found ^ (found >> SHIFT)
 
@@ -69,15 +71,6 @@ cdef inline void put_whole_word(u8 *at, u64 word) noexcept:
     at[5] = word >> 40 & 0xFF
     at[6] = word >> 48 & 0xFF
     at[7] = word >> 56 & 0xFF
-
-
-cdef inline u64 word_at(const u8 *at, Py_ssize_t size) noexcept:
-    """The number that `size` bytes are, the lowest first."""
-    cdef u64 word = 0
-    cdef Py_ssize_t index
-    for index in range(size):
-        word |= <u64>at[index] << (8 * index)
-    return word
 
 
 def place_of(bytes element not None):
@@ -144,7 +137,7 @@ def merged_packed(bytes one not None, bytes other not None):
     while index < last:
         put_whole_word(out + index, larger_group(whole_word_at(left + index), whole_word_at(right + index)))
         index += GROUP_SIZE
-    group = larger_group(word_at(left + last, GROUP_SIZE), word_at(right + last, GROUP_SIZE))
+    group = larger_group(read_little(left + last, GROUP_SIZE), read_little(right + last, GROUP_SIZE))
     for index in range(GROUP_SIZE):
         out[last + index] = group >> (8 * index) & 0xFF
     return found
