@@ -126,6 +126,37 @@ async def test_writes_are_done_when_the_client_leaves(running: Running) -> None:
     await other.expect(b":0\r\n")
 
 
+@pytest.mark.parametrize(
+    ("act", "end", "after"),
+    [
+        ("CLIENT KILL TYPE normal SKIPME yes", b"", b"+OK\r\n"),
+        (
+            "REPLICAOF 127.0.0.1 1",
+            b"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n",
+            b"-READONLY You can't write against a read only replica.\r\n",
+        ),
+    ],
+)
+async def test_what_ends_the_wait_of_the_client_ends_the_command(
+    running: Running, act: str, end: bytes, after: bytes
+) -> None:
+    other = await running.connect()
+    sorting = await begun(running, "SORT", "l", "STORE", "d")
+    other.send(*act.split())
+    await other.line()
+    await sorting.expect(end)
+    await sorting.expect_end()
+    other.send("SET", "k", "v")
+    await other.expect(after)
+    assert not is_busy(running)
+
+
+async def test_a_stop_does_not_wait_for_the_command(running: Running) -> None:
+    sorting = await begun(running, "SORT", "l", "STORE", "d")
+    await running.server.stop()
+    await sorting.expect_end()
+
+
 async def test_the_end_of_client_pause_is_waited_for(running: Running) -> None:
     other = await running.connect()
     sorting = await begun(running, "SORT", "l", "STORE", "d")
