@@ -54,7 +54,12 @@ def _union(sets: list[SetValue | None], count: int) -> Parts:
     """The members that any set has; those of several sets come several times."""
     for value in sets:
         if value is not None:
-            yield from value.parts(count)
+            cursor = 0
+            while True:
+                members, cursor = value.scan(cursor, count)
+                yield members
+                if not cursor:
+                    break
 
 
 def _difference(sets: list[SetValue | None], count: int) -> Parts:
@@ -124,10 +129,16 @@ def _store(context: Context, argv: list[bytes], combine: Combine, measure: Measu
     """Stores the result of sets under `argv[1]`. Returns its number of members; Blocked while they are combined."""
     db, key = context.db, argv[1]
     sets = _sets(context, argv[2:])
-    result = carried_out(context, argv, measure(sets), _result(context.limits, combine(sets, STEP_COUNT)))
-    if type(result) is not SetValue:
-        blocked: Reply = result
-        return blocked
+    count = measure(sets)
+    if count > STEP_COUNT:
+        result = carried_out(context, argv, count, _result(context.limits, combine(sets, STEP_COUNT)))
+        if type(result) is not SetValue:
+            blocked: Reply = result
+            return blocked
+    else:
+        result = SetValue(context.limits)
+        for part in combine(sets, STEP_COUNT):
+            result.add_all(part)
     if not len(result):
         if db.delete(key, DEL):
             context.log_words(argv)

@@ -55,6 +55,8 @@ def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *
         end = _end_of_step(numbers, places, start)
         if end > start:
             ordered += _by_bytes_too(elements, numbers, places[start:end], reverse=reverse)
+            # The objects of a million places would be freed at once.
+            places[start:end] = [0] * (end - start)
             yield
         else:
             number = numbers[places[start]]
@@ -62,12 +64,21 @@ def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *
                 end += 1
                 if not end % STEP_COUNT:
                     yield
-            found = [elements[place] for place in places[start:end]]
+            found = yield from _taken(elements, places, start, end)
             ordered += yield from sort_in_steps(found, None, reverse=reverse)
-        # The objects of a million places would be freed at once.
-        places[start:end] = [0] * (end - start)
         start = end
     return ordered
+
+
+def _taken(elements: list[bytes], places: list[int], start: int, end: int) -> Elements:
+    """The elements at the places between two indexes. The objects of these places are freed in the same steps."""
+    found: list[bytes] = []
+    for first in range(start, end, STEP_COUNT):
+        last = min(first + STEP_COUNT, end)
+        found += [elements[place] for place in places[first:last]]
+        places[first:last] = [0] * (last - first)
+        yield
+    return found
 
 
 def _end_of_step(numbers: Numbers, places: list[int], start: int) -> int:
@@ -161,9 +172,13 @@ def sort_by_texts(
     for first in range(0, len(texts), STEP_COUNT):
         keys += [sign * ranks[text] for text in texts[first : first + STEP_COUNT]]
         yield
-    places = list(range(len(elements)))
+    places: list[int] = []
+    for first in range(0, len(elements), STEP_COUNT):
+        places.extend(range(first, min(first + STEP_COUNT, len(elements))))
+        yield
     if (start > 0 or stop < len(elements)) and len(ranks) <= len(elements):
         yield from sort_part(keys, places, start, stop)
     else:
         places = yield from sort_in_steps(places, keys.__getitem__, reverse=False)
-    return [elements[place] for place in places]
+    found = yield from _taken(elements, places, 0, len(places))
+    return found

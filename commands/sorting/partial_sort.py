@@ -91,11 +91,15 @@ def _partition(keys: list[int], places: list[int], low: int, high: int) -> Gener
                 _swap(keys, places, equal_left, left)
                 equal_left += 1
             left += 1
+            if not left % STEP_COUNT:
+                yield
         while left <= right and keys[right] >= pivot:
             if keys[right] == pivot:
                 _swap(keys, places, right, equal_right)
                 equal_right -= 1
             right -= 1
+            if not right % STEP_COUNT:
+                yield
         if left > right:
             break
         _swap(keys, places, left, right)
