@@ -33,7 +33,10 @@ UNLIMITED = 1 << 62
 DEADLINE_S = 30.0
 # How the primary shows a replica whose snapshot is made or sent. The servers differ in when it is which.
 GETS_SNAPSHOT = "state=(wait_bgsave|send_bulk)"
-OPTIONS = ("--appendonly", "yes", "--repl-diskless-sync-delay", "0", "--rdbcompression", "no")
+# A base in text has no count of the idempotent IDs that were added, and a replica that was killed after it had
+# written its base continues from there.
+LOG = ("--appendonly", "yes", "--aof-use-rdb-preamble", "yes")
+OPTIONS = (*LOG, "--repl-diskless-sync-delay", "0", "--rdbcompression", "no")
 
 
 class Scene:
