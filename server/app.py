@@ -147,7 +147,7 @@ class Server:
             clock, on_confirmed=self._serve_confirmed, note_lacking=self.dispatcher.note_lacking_replicas,
         )  # fmt: skip
         self.upkeep = Upkeep(context, self.dispatcher.serving, self.dispatcher.units, self._may_act)
-        self.turns = Turns(self.dispatcher, clock, self._write_out, self._write_out_early, self.upkeep)
+        self.turns = Turns(self.dispatcher, clock, self._write_out, self._write_out_early, self.broadcast, self.upkeep)
         self.snapshots = Snapshots(
             config, context, keeper, clock, call_later, figures=self.stats, resident_size=resident_size,
             count_changes=lambda: self.changes_count, refuse_writes=self.dispatcher.note_save_failing,
@@ -483,8 +483,7 @@ class Server:
 
     def broadcast_soon(self) -> None:
         """At the end of this turn of the loop, send invalidations of the keys that have changed in it."""
-        if self._loop is not None:
-            self._loop.call_soon(self.broadcast)
+        self.turns.has_broadcasts = True
 
     def broadcast(self) -> None:
         """Send invalidations of the changed keys now."""

@@ -32,7 +32,8 @@ IDLE_RETENTION_REST_NS: Final = 2_000_000
 
 class Turns:
     """Drives a dispatcher. `clock` returns Unix ms and is read once per read of a socket. `write_log` gives the log to
-    the disk and returns whether replies may be sent, and so does `write_log_early` within a turn.
+    the disk and returns whether replies may be sent, and so does `write_log_early` within a turn. `broadcast` sends
+    invalidations in broadcasting mode.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Turns:
         clock: Callable[[], int],
         write_log: Callable[[], bool],
         write_log_early: Callable[[], bool],
+        broadcast: Callable[[], None],
         upkeep: Upkeep,
     ) -> None:
         self.dispatcher = dispatcher
@@ -55,6 +57,9 @@ class Turns:
         self._write_log = write_log
         self._write_log_early = write_log_early
         self._is_flush_scheduled = False
+        self._broadcast = broadcast
+        # Whether keys have changed that broadcasts are about.
+        self.has_broadcasts = False
         self._is_stopped = False
         # Set while a wait or a pause has an end.
         self.timer: asyncio.TimerHandle | None = None
@@ -101,6 +106,10 @@ class Turns:
             asyncio.get_running_loop().call_soon(self.flush)
         if dispatcher.resumable:
             self._resume_sessions()
+        # After the clients that were served: they run what they sent before, and then the turn is over (Redis 8.10.2).
+        if self.has_broadcasts:
+            self.has_broadcasts = False
+            asyncio.get_running_loop().call_soon(self._broadcast)
         if dispatcher.pause.end_ms is not None:
             self.arm_timer()
         elif dispatcher.waiters.by_client or self._timer_due_ms is not None or self._upkeep.has_visits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
 import pytest
@@ -235,6 +236,20 @@ async def test_keys_that_change_in_one_turn_are_broadcast_together() -> None:
         writer.send("SET", "k1", "v")
         await writer.expect(b"+OK\r\n" * 3)
         await cache.expect(invalidate(b"k1", b"k2"))
+
+
+async def test_a_client_that_is_served_runs_what_it_sent_before_it_gets_broadcasts() -> None:
+    async with running_server() as running:
+        cache, writer = await running.connect(), await running.connect()
+        cache.send("HELLO", 3)
+        cache.send("CLIENT", "TRACKING", "ON", "BCAST")
+        while await cache.line() != b"+OK\r\n":
+            continue
+        cache.writer.write(encode(("BLPOP", "l", 0)) + encode(("PING",)))
+        while running.server.blocked_count == 0:
+            await asyncio.sleep(0)
+        writer.send("RPUSH", "l", "v")
+        await cache.expect(b"*2\r\n$1\r\nl\r\n$1\r\nv\r\n" + b"+PONG\r\n" + invalidate(b"l"))
 
 
 def test_the_error_names_the_first_prefix_that_overlaps_and_the_first_it_overlaps_with() -> None:
