@@ -17,7 +17,7 @@ from differential.attribution import Argv, Attribution, comparable
 from differential.openings import Request, Step
 from differential.reach import Reach
 from differential.side import CLOSED, RESP3_CLIENTS, SET_UP, Frames, Side
-from differential.values import CLIENTS
+from differential.values import CLIENTS, Dump
 from support.comparison import first_difference
 from support.lines import quote
 from support.normalise import agree, normalise
@@ -105,8 +105,9 @@ class Duel:
         if not self._batch:
             return
         batch, self._batch = self._batch, []
-        _, sent = self._both(lambda side: side.send(self._speaker, batch))
+        ours_sent, sent = self._resolved(batch)
         self._sent.append((self._speaker, sent))
+        self._both(lambda side: side.send(self._speaker, ours_sent if side is self.headrace else sent))
         self._attributions[self._speaker].sent(sent)
         ours, theirs = self._both(lambda side: side.settle())
         deadline = time.monotonic() + self.patience_s
@@ -116,6 +117,19 @@ class Duel:
             _join(theirs, their_rest)
         for name in CLIENTS:
             self._compare(name, ours.get(name, []), theirs.get(name, []))
+
+    def _resolved(self, batch: list[Request]) -> list[list[Argv]]:
+        """The words for Headrace, and those for Redis.
+
+        Redis gets the values that Headrace has serialized: it must understand them, and it cannot restore all of its
+        own. A node whose last entry was deleted before XADD MINID removed the others is "Bad data format" to it.
+        """
+        ours, theirs = self._both(lambda side: side.resolve(batch))
+        for request, our_words, their_words in zip(batch, ours, theirs, strict=True):
+            for index, token in enumerate(request):
+                if isinstance(token, Dump):
+                    their_words[index] = our_words[index]
+        return [ours, theirs]
 
     def _both(self, ask: Callable[[Side], Answer]) -> list[Answer]:
         """The result of `ask` for each server. Raises Mismatch, after a restart, if a server ends or sends no RESP."""

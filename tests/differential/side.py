@@ -156,11 +156,13 @@ class Side:
         del self._names[connection.wire.socket.fileno()]
         connection.wire.close()
 
-    def send(self, client: str, requests: list[tuple[Token, ...]]) -> list[list[bytes]]:
-        """Send a batch. Returns the words that were sent."""
-        resolved = [[self._resolve(word) for word in request] for request in requests]
-        self.clients[client].send(resolved)
-        return resolved
+    def resolve(self, requests: list[tuple[Token, ...]]) -> list[list[bytes]]:
+        """The words of a batch for this server, whose state they may name."""
+        return [[self._resolve(word) for word in request] for request in requests]
+
+    def send(self, client: str, requests: list[list[bytes]]) -> None:
+        """Send a batch."""
+        self.clients[client].send(requests)
 
     def _resolve(self, word: Token) -> bytes:
         if isinstance(word, ClientId):
