@@ -108,6 +108,15 @@ class NullArray:
 
 NULL_ARRAY: Final = NullArray()
 
+
+class Postponed:
+    """No reply yet: nothing was done, and the command is run when a pause has ended."""
+
+    __slots__ = ()
+
+
+POSTPONED: Final = Postponed()
+
 OK: Final = (b"+OK\r\n",)
 PONG: Final = (b"+PONG\r\n",)
 QUEUED: Final = (b"+QUEUED\r\n",)

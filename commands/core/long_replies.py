@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
+from ...protocol.encoder import bulks
 from ...protocol.maps import MapForm
 
 # Arrays with no more elements than this are encoded at once. Tests change it.
@@ -17,8 +18,20 @@ State = TypeVar("State")
 
 def array_of(states: Sequence[State], encode: Callable[[Sequence[State]], bytes]) -> tuple[Any, ...]:
     """The array of the elements that `encode` makes of states. States must not change any more."""
-    header = b"*%d\r\n" % len(states)
+    return _reply(b"*%d\r\n" % len(states), states, encode)
+
+
+def bulks_of(texts: list[bytes], *, is_set: bool = False) -> tuple[Any, ...]:
+    """The array of texts, or a set of RESP3. They must not change any more."""
+    return _reply(b"%b%d\r\n" % (b"~" if is_set else b"*", len(texts)), texts, _bulks)
+
+
+def _reply(header: bytes, states: Sequence[State], encode: Callable[[Sequence[State]], bytes]) -> tuple[Any, ...]:
     return (header, encode(states) if len(states) <= AT_ONCE_MAX else _pieces(states, encode))
+
+
+def _bulks(texts: Sequence[bytes]) -> bytes:
+    return bulks(list(texts))
 
 
 def maps_of(rows: list[tuple[Any, ...]], form: MapForm) -> tuple[Any, ...]:

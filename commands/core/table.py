@@ -77,7 +77,7 @@ class Trait(FlagEnum):
     WHILE_SUBSCRIBED = auto()
     # Other clients may receive its messages, or it may run a script that writes. Redis replicates it.
     MAY_REPLICATE = auto()
-    # May be carried out in slices, and does not write. It waits for another command that is.
+    # Carried out in slices where it looks at many members: see `execution.slices`.
     IN_SLICES = auto()
     # Is refused while writes are refused with MISCONF.
     REFUSED_WITH_WRITES = auto()

@@ -13,7 +13,7 @@ from time import perf_counter_ns
 from typing import Any, Final
 
 from ...persistence.grammar.streams import words_of
-from ...protocol.replies import Reply
+from ...protocol.replies import POSTPONED, Reply
 from ...store.companions.companion import Companion
 from ...store.errors import GenericError, ReplyError
 from ...store.stream import Stream
@@ -57,6 +57,8 @@ def call(
         value.used_ms = used_ms
     if due_times is not None:
         own_keys.remember(db, row, due_times)
+    if reply is POSTPONED:
+        return reply
     if context.records_uses:
         context.note_uses(row, argv, keeps_times=client.no_touch and not row.trait_bits & ALWAYS_TOUCHES)
     if context.is_counting and row.is_write:

@@ -202,12 +202,10 @@ class Migrations(Protocol):
 class LongCommands(Protocol):
     """Commands that are carried out in slices: `server.requests.long_commands.LongCommands`."""
 
-    def begin(self, work: SlicedWork) -> bool:
-        """Begin a command, which is run again when all its steps have been taken. Returns False if it cannot wait."""
-        ...
-
-    def take(self, client: Client) -> SlicedWork | None:
-        """The work of a client that has ended, once; None if there is none."""
+    def carry_out(self, work: SlicedWork) -> Reply:
+        """The result of a command; Blocked if it is run again when all its steps have been taken, and POSTPONED if it
+        is after the end of another one. Raises what the steps raise.
+        """
         ...
 
 

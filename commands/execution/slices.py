@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ...protocol.replies import POSTPONED
+from ..clients.blocking import Blocked
 from .context import Context
 from .sliced_work import SlicedWork, Steps
 
@@ -18,17 +20,19 @@ LONG_COUNT: Final = 32_768
 
 
 def carried_out(context: Context, argv: list[bytes], count: int, steps: Steps) -> Any:
-    """The result of steps over `count` members: Blocked if they have only begun, and the client waits for them. Then
-    the command is run again when they have been taken. Raises what the steps raise.
+    """The result of steps over `count` members. It is Blocked if some are left, and the client waits for them; then the
+    command is run again when they have been taken. It is POSTPONED while those of another command are. Both are replies
+    of the handler. Raises what the steps raise.
     """
     if count < LONG_COUNT or not context.may_block or context.client.is_primary:
         return result_of(steps)
-    long_commands = context.server.long_commands
-    work = long_commands.take(context.client)
-    if work is not None:
-        return work.result()
     work = SlicedWork(context.client, context.db, context.now_ms, argv, steps)
-    return work.blocked if long_commands.begin(work) else result_of(steps)
+    return context.server.long_commands.carry_out(work)
+
+
+def is_awaited(result: Any) -> bool:
+    """Whether a result of `carried_out` is only a reply of the handler."""
+    return type(result) is Blocked or result is POSTPONED
 
 
 def result_of(steps: Steps) -> Any:

@@ -10,11 +10,13 @@ from ...store.companions.set_value import INTSET, SetValue
 from ...store.errors import GenericError, syntax_error
 from ...store.events import DEL, SDIFFSTORE, SINTERSTORE, SUNIONSTORE, Event
 from ...store.limits import Limits
+from ..core.long_replies import bulks_of
 from ..core.numbers import INT64_MAX, integer_between
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
-from ..execution.slices import STEP_COUNT, carried_out
+from ..execution.slices import STEP_COUNT, carried_out, is_awaited
+from ..sorting.sorted_runs import sort_in_steps
 
 LIMIT_NEGATIVE: Final = b"LIMIT can't be negative"
 
@@ -93,27 +95,37 @@ def _first_count(sets: list[SetValue | None]) -> int:
     return 0 if sets[0] is None else len(sets[0])
 
 
-def _members(parts: Parts) -> list[bytes]:
-    """The members of all parts."""
+def _are_integers(sets: list[SetValue | None]) -> bool:
+    """Whether all sets are intsets: then Redis' order of a result is ascending."""
+    return all(value is None or value.encoding == INTSET for value in sets)
+
+
+def _members(sets: list[SetValue | None], parts: Parts, *, may_repeat: bool) -> list[bytes]:
+    """The different members of all parts, in the order of their first arrival or in that of integers."""
     found: list[bytes] = []
     for part in parts:
         found += part
-    return found
+    if may_repeat:
+        found = list(dict.fromkeys(found))
+    return sorted(found, key=int) if _are_integers(sets) else found
 
 
-def _different_members(parts: Parts) -> list[bytes]:
-    """The different members of all parts, in the order of their first arrival."""
-    found: dict[bytes, None] = {}
+def _steps(context: Context, sets: list[SetValue | None], parts: Parts, *, may_repeat: bool) -> Steps:
+    """Like `_members`, a part at a time."""
+    found: list[bytes] = []
+    # What has arrived; a table of Python would grow in one step.
+    known = SetValue(context.limits)
+    known.become_table()
     for part in parts:
-        found.update(dict.fromkeys(part))
-    return list(found)
-
-
-def _ordered(sets: list[SetValue | None], members: list[bytes]) -> list[bytes]:
-    """Members of a result in Redis' order: ascending if all sets are intsets."""
-    if all(value is None or value.encoding == INTSET for value in sets):
-        return sorted(members, key=int)
-    return members
+        if may_repeat:
+            part = [member for member in part if member not in known]
+            known.add_all(part)
+        found += part
+        yield
+    context.store.garbage.add_value(known)
+    if _are_integers(sets):
+        found = yield from sort_in_steps(found, int, reverse=False)
+    return found
 
 
 def _result(limits: Limits, parts: Parts) -> Steps:
@@ -132,9 +144,8 @@ def _store(context: Context, argv: list[bytes], combine: Combine, measure: Measu
     count = measure(sets)
     if count > STEP_COUNT:
         result = carried_out(context, argv, count, _result(context.limits, combine(sets, STEP_COUNT)))
-        if type(result) is not SetValue:
-            blocked: Reply = result
-            return blocked
+        if is_awaited(result):
+            return result
     else:
         result = SetValue(context.limits)
         for part in combine(sets, STEP_COUNT):
@@ -148,7 +159,36 @@ def _store(context: Context, argv: list[bytes], combine: Combine, measure: Measu
     return len(result)
 
 
-def _card(context: Context, argv: list[bytes], combine: Combine, *, has_approx: bool = False) -> Reply:
+def _read(
+    context: Context, argv: list[bytes], combine: Combine, measure: Measure, *, may_repeat: bool = False
+) -> Reply:
+    """The members of a result; Blocked or POSTPONED while they are combined. Raises WrongType."""
+    sets = _sets(context, argv[1:])
+    count = measure(sets)
+    parts = combine(sets, STEP_COUNT)
+    if count <= STEP_COUNT:
+        return SetReply(_members(sets, parts, may_repeat=may_repeat))
+    found = carried_out(context, argv, count, _steps(context, sets, parts, may_repeat=may_repeat))
+    return found if is_awaited(found) else bulks_of(found, is_set=context.client.protocol == 3)
+
+
+def _count(context: Context, parts: Parts, limit: int, *, may_repeat: bool) -> Steps:
+    """The number of the different members of all parts, at most `limit`; a part at a time."""
+    known = SetValue(context.limits)
+    known.become_table()
+    found = 0
+    for part in parts:
+        found += known.add_all(part) if may_repeat else len(part)
+        if found >= limit:
+            break
+        yield
+    context.store.garbage.add_value(known)
+    return min(found, limit)
+
+
+def _card(
+    context: Context, argv: list[bytes], combine: Combine, measure: Measure, *, may_repeat: bool = False
+) -> Reply:
     """The number of members of a result, at most LIMIT. Raises GenericError, WrongType."""
     count = integer_between(argv[1], 1, INT64_MAX, b"numkeys should be greater than 0")
     if count > len(argv) - 2:
@@ -159,12 +199,18 @@ def _card(context: Context, argv: list[bytes], combine: Combine, *, has_approx: 
         if word == b"LIMIT" and index + 1 < len(argv):
             index += 1
             limit = integer_between(argv[index], 0, INT64_MAX, LIMIT_NEGATIVE)
-        elif word != b"APPROX" or not has_approx:
+        elif word != b"APPROX" or argv[0].upper() != b"SUNIONCARD":
             raise syntax_error()
         index += 1
     limit = limit or INT64_MAX
+    sets = _sets(context, argv[2 : 2 + count])
+    parts = combine(sets, max(min(limit, STEP_COUNT), PART_COUNT_MIN))
+    looked_at = measure(sets)
+    if looked_at > STEP_COUNT:
+        steps = _count(context, parts, limit, may_repeat=may_repeat)
+        return carried_out(context, argv, looked_at, steps)
     found: set[bytes] = set()
-    for part in combine(_sets(context, argv[2 : 2 + count]), max(min(limit, STEP_COUNT), PART_COUNT_MIN)):
+    for part in parts:
         found.update(part)
         if len(found) >= limit:
             return limit
@@ -175,6 +221,7 @@ def _card(context: Context, argv: list[bytes], combine: Combine, *, has_approx: 
     "SINTER",
     arity=-2,
     flags=Flag.READONLY,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(1, -1, 1, ("RO", "access")),),
     categories=("set",),
     group="set",
@@ -186,14 +233,14 @@ def _card(context: Context, argv: list[bytes], combine: Combine, *, has_approx: 
 )
 def sinter(context: Context, argv: list[bytes]) -> Reply:
     """SINTER key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
-    sets = _sets(context, argv[1:])
-    return SetReply(_ordered(sets, _members(_intersection(sets, STEP_COUNT))))
+    return _read(context, argv, _intersection, _smallest_count)
 
 
 @command(
     "SUNION",
     arity=-2,
     flags=Flag.READONLY,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(1, -1, 1, ("RO", "access")),),
     categories=("set",),
     group="set",
@@ -205,14 +252,14 @@ def sinter(context: Context, argv: list[bytes]) -> Reply:
 )
 def sunion(context: Context, argv: list[bytes]) -> Reply:
     """SUNION key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
-    sets = _sets(context, argv[1:])
-    return SetReply(_ordered(sets, _different_members(_union(sets, STEP_COUNT))))
+    return _read(context, argv, _union, _all_count, may_repeat=True)
 
 
 @command(
     "SDIFF",
     arity=-2,
     flags=Flag.READONLY,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(1, -1, 1, ("RO", "access")),),
     categories=("set",),
     group="set",
@@ -224,14 +271,14 @@ def sunion(context: Context, argv: list[bytes]) -> Reply:
 )
 def sdiff(context: Context, argv: list[bytes]) -> Reply:
     """SDIFF key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
-    sets = _sets(context, argv[1:])
-    return SetReply(_ordered(sets, _members(_difference(sets, STEP_COUNT))))
+    return _read(context, argv, _difference, _first_count)
 
 
 @command(
     "SINTERSTORE",
     arity=-3,
     flags=Flag.WRITE | Flag.DENYOOM,
+    traits=Trait.IN_SLICES,
     keys=(
         KeySpec(1, 1, 1, ("OW", "update")),
         KeySpec(2, -1, 1, ("RO", "access")),
@@ -255,6 +302,7 @@ def sinterstore(context: Context, argv: list[bytes]) -> Reply:
     "SUNIONSTORE",
     arity=-3,
     flags=Flag.WRITE | Flag.DENYOOM,
+    traits=Trait.IN_SLICES,
     keys=(
         KeySpec(1, 1, 1, ("OW", "update")),
         KeySpec(2, -1, 1, ("RO", "access")),
@@ -278,6 +326,7 @@ def sunionstore(context: Context, argv: list[bytes]) -> Reply:
     "SDIFFSTORE",
     arity=-3,
     flags=Flag.WRITE | Flag.DENYOOM,
+    traits=Trait.IN_SLICES,
     keys=(
         KeySpec(1, 1, 1, ("OW", "update")),
         KeySpec(2, -1, 1, ("RO", "access")),
@@ -301,6 +350,7 @@ def sdiffstore(context: Context, argv: list[bytes]) -> Reply:
     "SINTERCARD",
     arity=-3,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1, is_loose=True),),
     categories=("set",),
     group="set",
@@ -318,13 +368,14 @@ def sintercard(context: Context, argv: list[bytes]) -> Reply:
 
     Returns the number of members, at most LIMIT unless that is 0. Raises GenericError, WrongType. Source: Redis 7.0.
     """
-    return _card(context, argv, _intersection)
+    return _card(context, argv, _intersection, _smallest_count)
 
 
 @command(
     "SUNIONCARD",
     arity=-3,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1, is_loose=True),),
     categories=("set",),
     group="set",
@@ -344,13 +395,14 @@ def sunioncard(context: Context, argv: list[bytes]) -> Reply:
 
     Returns the number of members, at most LIMIT unless that is 0. Raises GenericError, WrongType. Source: Redis 8.10.
     """
-    return _card(context, argv, _union, has_approx=True)
+    return _card(context, argv, _union, _all_count, may_repeat=True)
 
 
 @command(
     "SDIFFCARD",
     arity=-3,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1, is_loose=True),),
     categories=("set",),
     group="set",
@@ -368,4 +420,4 @@ def sdiffcard(context: Context, argv: list[bytes]) -> Reply:
 
     Returns the number of members, at most LIMIT unless that is 0. Raises GenericError, WrongType. Source: Redis 8.10.
     """
-    return _card(context, argv, _difference)
+    return _card(context, argv, _difference, _first_count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from ...protocol.replies import Reply
 from ...store.companions.set_value import SetValue
@@ -11,13 +11,22 @@ from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import GenericError, WrongType, syntax_error
 from ...store.events import DEL, ZDIFFSTORE, ZINTERSTORE, ZUNIONSTORE, Event
 from ..core.numbers import INT64_MAX, integer, integer_between, parse_float
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
+from ..execution.slices import STEP_COUNT, carried_out, is_awaited
+from .combining import (
+    Parts,
+    common_count,
+    difference_parts,
+    intersection_parts,
+    result_of_parts,
+    union_parts,
+)
+from .long_ranges import long_range
+from .operands import Operand, Scores, as_number, merged
 
 LIMIT_NEGATIVE: Final = b"LIMIT can't be negative"
 AGGREGATES: Final = frozenset((b"SUM", b"MIN", b"MAX", b"COUNT"))
-
-Scores = dict[bytes, float]
 
 # How members of several sets are combined, as COMMAND DOCS prints it.
 WEIGHED: Final = (
@@ -38,15 +47,31 @@ WEIGHED: Final = (
 WEIGHED_HISTORY: Final = (("8.8.0", "Added `COUNT` aggregate option."),)
 
 
-class Operands(NamedTuple):
-    """What is combined: the scores of each key, weighted, by member; None for a missing key."""
+class Operands:
+    """What is combined, in the order of the keys; None for a missing one."""
 
-    tables: list[Scores | None]
-    aggregate: bytes
-    with_scores: bool
+    __slots__ = ("aggregate", "operands", "with_scores")
+
+    def __init__(self, operands: list[Operand | None], aggregate: bytes, with_scores: bool) -> None:
+        self.operands: Final = operands
+        self.aggregate: Final = aggregate
+        self.with_scores: Final = with_scores
 
 
-Combine = Callable[[Operands], Scores]
+class Combination:
+    """How operands are combined: few members at once, and many in parts. `measure` is how many are looked at."""
+
+    __slots__ = ("few", "many", "measure")
+
+    def __init__(
+        self,
+        few: Callable[[Operands], Scores],
+        many: Callable[[list[Operand | None], bytes], Parts],
+        measure: Callable[[list[Operand | None]], int],
+    ) -> None:
+        self.few: Final = few
+        self.many: Final = many
+        self.measure: Final = measure
 
 
 def _value(context: Context, key: bytes) -> SortedSetValue | SetValue | None:
@@ -58,14 +83,6 @@ def _value(context: Context, key: bytes) -> SortedSetValue | SetValue | None:
         raise WrongType
     value.used_ms = context.now_ms
     return value
-
-
-def _table(context: Context, key: bytes) -> Scores | None:
-    """The scores at a key by member; those of a set are 1. Raises WrongType."""
-    value = _value(context, key)
-    if value is None:
-        return None
-    return dict.fromkeys(value.members(), 1.0) if isinstance(value, SetValue) else dict(value.items())
 
 
 def _keys_count(argv: list[bytes], at: int, name: bytes) -> int:
@@ -83,7 +100,7 @@ def _operands(
 ) -> Operands:
     """What a request combines; its number of keys is at index `at`. Raises GenericError, WrongType."""
     count = _keys_count(argv, at, name)
-    tables = [_table(context, key) for key in argv[at + 1 : at + 1 + count]]
+    values = [_value(context, key) for key in argv[at + 1 : at + 1 + count]]
     weights = [1.0] * count
     aggregate, with_scores = b"SUM", False
     index = at + 1 + count
@@ -104,96 +121,98 @@ def _operands(
         else:
             raise syntax_error()
         index += 1
-    weighted: list[Scores | None] = []
-    for table, weight in zip(tables, weights, strict=True):
-        if table is not None and has_weights and (weight != 1.0 or aggregate == b"COUNT"):
-            table = {member: weight if aggregate == b"COUNT" else weight * score for member, score in table.items()}
-        weighted.append(table)
-    return Operands(weighted, aggregate, with_scores)
-
-
-def _number(score: float) -> float:
-    """The score; 0 for what is no number, as infinity times 0."""
-    return score if score == score else 0.0
-
-
-def _merged(aggregate: bytes, first: float, second: float) -> float:
-    """Two scores as one."""
-    if aggregate == b"MIN":
-        return min(first, second)
-    if aggregate == b"MAX":
-        return max(first, second)
-    return _number(first + second)
-
-
-def _by_size(tables: list[Scores | None]) -> list[Scores]:
-    """The tables that are there, the smallest first."""
-    return sorted([table for table in tables if table is not None], key=len)
+    is_counted = aggregate == b"COUNT"
+    operands = [
+        None if value is None else Operand(value, weight, is_counted=is_counted)
+        for value, weight in zip(values, weights, strict=True)
+    ]
+    return Operands(operands, aggregate, with_scores)
 
 
 def _union(operands: Operands) -> Scores:
-    """The members of all tables."""
+    """The members of all operands."""
     found: Scores = {}
-    for table in _by_size(operands.tables):
+    for operand in sorted([each for each in operands.operands if each is not None], key=len):
+        table = operand.table()
         if not found:
-            found = {member: _number(score) for member, score in table.items()}
+            found = {member: as_number(score) for member, score in table.items()}
             continue
         for member, score in table.items():
             old = found.get(member)
-            number = _number(score)
-            found[member] = number if old is None else _merged(operands.aggregate, old, number)
+            number = as_number(score)
+            found[member] = number if old is None else merged(operands.aggregate, old, number)
     return found
 
 
 def _intersection(operands: Operands) -> Scores:
-    """The members that all tables have."""
-    tables = _by_size(operands.tables)
-    if len(tables) < len(operands.tables):
+    """The members that all operands have."""
+    present = sorted([each for each in operands.operands if each is not None], key=len)
+    if len(present) < len(operands.operands):
         return {}
+    tables = [each.table() for each in present]
     found: Scores = {}
     for member, first in tables[0].items():
-        score = _number(first)
+        score = as_number(first)
         for table in tables[1:]:
             other = table.get(member)
             if other is None:
                 break
-            score = _merged(operands.aggregate, score, other)
+            score = merged(operands.aggregate, score, other)
         else:
             found[member] = score
     return found
 
 
-def _common_count(values: list[SortedSetValue | SetValue | None], limit: int) -> int:
-    """The number of members that all values have, at most `limit`."""
-    present = sorted([value for value in values if value is not None], key=len)
-    if len(present) < len(values):
-        return 0
-    smallest, others = present[0], present[1:]
-    found = 0
-    for member in smallest.members_in_turn():
-        for other in others:
-            if member not in other:
-                break
-        else:
-            found += 1
-            if found == limit:
-                break
-    return found
-
-
 def _difference(operands: Operands) -> Scores:
-    """The members of the first table that no other one has."""
-    first = operands.tables[0]
+    """The members of the first operand that no other one has."""
+    first = operands.operands[0]
     if first is None:
         return {}
-    others = [table for table in operands.tables[1:] if table is not None]
-    return {member: score for member, score in first.items() if all(member not in table for table in others)}
+    others = [each.table() for each in operands.operands[1:] if each is not None]
+    return {member: score for member, score in first.table().items() if all(member not in table for table in others)}
 
 
-def _read(context: Context, argv: list[bytes], name: bytes, combine: Combine, *, has_weights: bool = True) -> Reply:
+def _all_count(operands: list[Operand | None]) -> int:
+    """What a union looks at."""
+    return sum([len(each) for each in operands if each is not None])
+
+
+def _smallest_count(operands: list[Operand | None]) -> int:
+    """What an intersection looks at, in each of the other operands too."""
+    return min([0 if each is None else len(each) for each in operands])
+
+
+def _first_count(operands: list[Operand | None]) -> int:
+    """What a difference looks at, in each of the other operands too."""
+    first = operands[0]
+    return 0 if first is None else len(first)
+
+
+UNION: Final = Combination(_union, union_parts, _all_count)
+INTERSECTION: Final = Combination(_intersection, intersection_parts, _smallest_count)
+DIFFERENCE: Final = Combination(_difference, difference_parts, _first_count)
+
+
+def _of_many(context: Context, argv: list[bytes], operands: Operands, combination: Combination) -> Any:
+    """A sorted set with the result; None if there are few members in all. See `carried_out` for other results."""
+    if _all_count(operands.operands) <= STEP_COUNT:
+        return None
+    parts = combination.many(operands.operands, operands.aggregate)
+    count = combination.measure(operands.operands)
+    return carried_out(context, argv, count, result_of_parts(context.limits, parts))
+
+
+def _read(
+    context: Context, argv: list[bytes], name: bytes, combination: Combination, *, has_weights: bool = True
+) -> Reply:
     """Returns the result, ascending. Raises GenericError, WrongType."""
     operands = _operands(context, argv, 1, name, has_weights=has_weights)
-    pairs = sorted([(score, member) for member, score in combine(operands).items()])
+    result = _of_many(context, argv, operands, combination)
+    if result is not None:
+        if is_awaited(result):
+            return result
+        return long_range(context, result, 0, len(result), reverse=False, has_scores=operands.with_scores)
+    pairs = sorted([(score, member) for member, score in combination.few(operands).items()])
     if not operands.with_scores:
         return [member for _, member in pairs]
     if context.client.protocol == 3:
@@ -202,29 +221,40 @@ def _read(context: Context, argv: list[bytes], name: bytes, combine: Combine, *,
 
 
 def _store(
-    context: Context, argv: list[bytes], name: bytes, combine: Combine, event: Event, *, has_weights: bool = True
+    context: Context,
+    argv: list[bytes],
+    name: bytes,
+    combination: Combination,
+    event: Event,
+    *,
+    has_weights: bool = True,
 ) -> Reply:
     """Stores the result at `argv[1]`. Returns its number of members. Raises GenericError, WrongType."""
     operands = _operands(context, argv, 2, name, has_weights=has_weights, takes_scores=False)
-    scores = combine(operands)
+    result = _of_many(context, argv, operands, combination)
+    if is_awaited(result):
+        return result
+    if result is None:
+        scores = combination.few(operands)
+        result = SortedSetValue(context.limits)
+        result.expect(len(scores), max(map(len, scores), default=0))
+        for member, score in scores.items():
+            result.put(member, score)
     key, db = argv[1], context.db
-    if not scores:
+    if not len(result):
         if db.delete(key, DEL):
             context.log_words(argv)
         return 0
-    result = SortedSetValue(context.limits)
-    result.expect(len(scores), max(map(len, scores)))
-    for member, score in scores.items():
-        result.put(member, score)
     db.overwrite(key, result, event, context.now_ms)
     context.log_words(argv)
-    return len(scores)
+    return len(result)
 
 
 @command(
     "ZUNION",
     arity=-3,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1, is_loose=True),),
     categories=("sortedset",),
     group="sorted-set",
@@ -245,13 +275,14 @@ def zunion(context: Context, argv: list[bytes]) -> Reply:
     Returns members in the order of their scores, with WITHSCORES also these. Raises GenericError, WrongType.
     Source: Redis 6.2.
     """
-    return _read(context, argv, b"zunion", _union)
+    return _read(context, argv, b"zunion", UNION)
 
 
 @command(
     "ZUNIONSTORE",
     arity=-4,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=(
         KeySpec(1, 1, 1, ("OW", "update")),
         KeySpec(3, 0, 1, ("RO", "access"), count_at=2, is_loose=True),
@@ -274,13 +305,14 @@ def zunionstore(context: Context, argv: list[bytes]) -> Reply:
 
     Returns the number of members. Raises GenericError, WrongType. Source: Redis 2.0.
     """
-    return _store(context, argv, b"zunionstore", _union, ZUNIONSTORE)
+    return _store(context, argv, b"zunionstore", UNION, ZUNIONSTORE)
 
 
 @command(
     "ZINTER",
     arity=-3,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1, is_loose=True),),
     categories=("sortedset",),
     group="sorted-set",
@@ -301,13 +333,14 @@ def zinter(context: Context, argv: list[bytes]) -> Reply:
     Returns members in the order of their scores, with WITHSCORES also these. Raises GenericError, WrongType.
     Source: Redis 6.2.
     """
-    return _read(context, argv, b"zinter", _intersection)
+    return _read(context, argv, b"zinter", INTERSECTION)
 
 
 @command(
     "ZINTERSTORE",
     arity=-4,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=(
         KeySpec(1, 1, 1, ("OW", "update")),
         KeySpec(3, 0, 1, ("RO", "access"), count_at=2, is_loose=True),
@@ -330,13 +363,14 @@ def zinterstore(context: Context, argv: list[bytes]) -> Reply:
 
     Returns the number of members. Raises GenericError, WrongType. Source: Redis 2.0.
     """
-    return _store(context, argv, b"zinterstore", _intersection, ZINTERSTORE)
+    return _store(context, argv, b"zinterstore", INTERSECTION, ZINTERSTORE)
 
 
 @command(
     "ZDIFF",
     arity=-3,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1, is_loose=True),),
     categories=("sortedset",),
     group="sorted-set",
@@ -355,13 +389,14 @@ def zdiff(context: Context, argv: list[bytes]) -> Reply:
     Returns members in the order of their scores, with WITHSCORES also these. Raises GenericError, WrongType.
     Source: Redis 6.2.
     """
-    return _read(context, argv, b"zdiff", _difference, has_weights=False)
+    return _read(context, argv, b"zdiff", DIFFERENCE, has_weights=False)
 
 
 @command(
     "ZDIFFSTORE",
     arity=-4,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=(
         KeySpec(1, 1, 1, ("OW", "update")),
         KeySpec(3, 0, 1, ("RO", "access"), count_at=2, is_loose=True),
@@ -382,13 +417,14 @@ def zdiffstore(context: Context, argv: list[bytes]) -> Reply:
 
     Returns the number of members. Raises GenericError, WrongType. Source: Redis 2.0.
     """
-    return _store(context, argv, b"zdiffstore", _difference, ZDIFFSTORE, has_weights=False)
+    return _store(context, argv, b"zdiffstore", DIFFERENCE, ZDIFFSTORE, has_weights=False)
 
 
 @command(
     "ZINTERCARD",
     arity=-3,
     flags=Flag.READONLY | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(2, 0, 1, ("RO", "access"), count_at=1, is_loose=True),),
     categories=("sortedset",),
     group="sorted-set",
@@ -414,4 +450,8 @@ def zintercard(context: Context, argv: list[bytes]) -> Reply:
             raise syntax_error()
         limit = integer_between(argv[index + 1], 0, INT64_MAX, LIMIT_NEGATIVE)
         index += 2
-    return _common_count(values, limit or INT64_MAX)
+    present = [value for value in values if value is not None]
+    if len(present) < count:
+        return 0
+    steps = common_count(present, limit or INT64_MAX)
+    return carried_out(context, argv, min(map(len, present)), steps)

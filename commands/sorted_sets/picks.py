@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...protocol.replies import Reply
-from ...protocol.scalars import double_text
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import GenericError, syntax_error
 from ..core.numbers import INT64_MAX
 from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_indexes, repeated_picks
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from .long_ranges import scored_bulks
 from .reading import with_scores
 
 # With scores, the number of words must be a number of 64 bits too.
@@ -89,9 +89,4 @@ def _pieces(pairs: list[tuple[bytes, float]], count: int, has_pairs: bool) -> It
     while count:
         picked = random.choices(pairs, k=min(count, PICKS_PER_PIECE))
         count -= len(picked)
-        words: list[bytes] = []
-        for member, score in picked:
-            text = double_text(score)
-            words.append(b"%b$%d\r\n%b\r\n" % (b"*2\r\n" if has_pairs else b"", len(member), member))
-            words.append(b",%b\r\n" % text if has_pairs else b"$%d\r\n%b\r\n" % (len(text), text))
-        yield b"".join(words)
+        yield scored_bulks(picked, has_pairs=has_pairs)

@@ -10,8 +10,12 @@ from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import GenericError, syntax_error
 from ...store.events import DEL, ZRANGESTORE
 from ..core.numbers import integer
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
+from ..execution.sliced_work import Steps
+from ..execution.slices import LONG_COUNT, STEP_COUNT, carried_out, is_awaited
+from .combining import result_of_parts
+from .long_ranges import long_range
 from .ranges import index_ranks, lex_bound, lex_ranks, score_bound, score_ranks
 
 
@@ -144,6 +148,8 @@ def _by_index(context: Context, argv: list[bytes], *, reverse: bool) -> Reply:
     start, stop = index_ranks(size, start, stop)
     if reverse:
         start, stop = size - stop, size - start
+    if stop - start >= LONG_COUNT:
+        return long_range(context, value.copy(), start, stop, reverse=reverse, has_scores=False)
     return _members(value, start, stop, reverse=reverse)
 
 
@@ -152,6 +158,9 @@ def _range(context: Context, argv: list[bytes], request: RangeRequest) -> Reply:
     value, start, stop = request.find(context, argv, argv[1])
     if value is None:
         return []
+    if stop - start >= LONG_COUNT:
+        value = value.copy()
+        return long_range(context, value, start, stop, reverse=request.reverse, has_scores=request.with_scores)
     if request.with_scores:
         if context.client.protocol == 2:
             return value.words(start, stop, reverse=request.reverse)
@@ -345,10 +354,17 @@ def zrevrangebylex(context: Context, argv: list[bytes]) -> Reply:
     return _range(context, argv, RangeRequest(argv, 2, BY_LEX, True))
 
 
+def _stored(context: Context, value: SortedSetValue, start: int, stop: int) -> Steps:
+    """The work of ZRANGESTORE on many members. Returns a sorted set."""
+    parts = (value.scored(first, min(first + STEP_COUNT, stop)) for first in range(start, stop, STEP_COUNT))
+    return result_of_parts(context.limits, parts)
+
+
 @command(
     "ZRANGESTORE",
     arity=-5,
     flags=Flag.WRITE | Flag.DENYOOM,
+    traits=Trait.IN_SLICES,
     keys=(
         KeySpec(1, 1, 1, ("OW", "update")),
         KeySpec(2, 2, 1, ("RO", "access")),
@@ -388,9 +404,14 @@ def zrangestore(context: Context, argv: list[bytes]) -> Reply:
         if db.delete(key, DEL):
             context.log_words(argv)
         return 0
-    result = SortedSetValue(context.limits)
-    for member, score in value.scored(start, stop, reverse=request.reverse):
-        result.put(member, score)
+    if stop - start > STEP_COUNT:
+        result = carried_out(context, argv, stop - start, _stored(context, value, start, stop))
+        if is_awaited(result):
+            return result
+    else:
+        result = SortedSetValue(context.limits)
+        for member, score in value.scored(start, stop, reverse=request.reverse):
+            result.put(member, score)
     db.overwrite(key, result, ZRANGESTORE, context.now_ms)
     context.log_words(argv)
     return stop - start

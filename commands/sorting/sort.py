@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Any, Final
 
-from ...protocol.encoder import bulks
 from ...protocol.replies import Reply
 from ...store.companions.list_value import ListValue
 from ...store.companions.set_value import SetValue
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import WrongType
 from ...store.events import DEL, SORTSTORE
-from ..core.long_replies import array_of
+from ..core.long_replies import bulks_of
 from ..core.table import DECLARED, Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
@@ -215,14 +214,10 @@ def _steps(context: Context, options: SortOptions, value: Sortable, start: int, 
     return stored
 
 
-def _bulks(elements: Sequence[bytes]) -> bytes:
-    return bulks(list(elements))
-
-
 def _reply(options: SortOptions, found: Any) -> Reply:
     """The reply with a result; one of many elements is encoded while it is sent."""
     if type(found) is list and len(found) > STEP_COUNT and not options.results:
-        return array_of(found, _bulks)
+        return bulks_of(found)
     reply: Reply = found
     return reply
 
@@ -243,6 +238,7 @@ def _store(context: Context, argv: list[bytes], key: bytes, found: ListValue) ->
     "SORT",
     arity=-2,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=(*_READ_KEYS, KeySpec(0, 0, 0, ("OW", "update"), keyword=b"STORE", is_unknown=True, note=_STORE_NOTE)),
     categories=("set", "sortedset", "list", "dangerous"),
     since="1.0.0",

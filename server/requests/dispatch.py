@@ -28,7 +28,7 @@ from ...commands.permissions.allowed_rows import NO_ROWS, find_allowed, table_of
 from ...commands.policies.handing import end_guards
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
-from ...protocol.replies import QUEUED
+from ...protocol.replies import POSTPONED, QUEUED
 from ...replication.history import History
 from ...store.errors import ReplyError, UnknownCommand
 from ..reports.stats import Stats
@@ -78,7 +78,7 @@ class Next(Enum):
     GO_ON = auto()
     # The client is blocked: the later requests wait.
     WAIT = auto()
-    # CLIENT PAUSE: this request and the later ones wait.
+    # A pause: this request and the later ones wait.
     HOLD = auto()
     # The later requests are dropped.
     CLOSE = auto()
@@ -294,6 +294,10 @@ class Dispatcher:
             runner.answer(session, QUEUED, mode_before)
             return GO_ON
         reply = runner.run_unit(row, argv)
+        if reply is POSTPONED:
+            client.reply_mode = mode_before
+            self.pushes.end_run(session)
+            return Next.HOLD
         if type(reply) is Blocked:
             self.serving.park(session, reply)
         else:

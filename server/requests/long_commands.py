@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Final
+from typing import Any, Final
 
 from ...commands.clients.client import Client
 from ...commands.execution.sliced_work import SlicedWork
+from ...protocol.replies import POSTPONED
 from .dispatch import Dispatcher
 from .pause import ENDLESS_MS, Cause
 
@@ -41,26 +42,28 @@ class LongCommands:
         """Whether a command is carried out, which may read values that have been removed meanwhile."""
         return self._work is not None
 
-    def begin(self, work: SlicedWork) -> bool:
-        """Begin a command. From now on those of other clients that write wait. Returns False if no clients are served,
-        or if another command was begun.
+    def carry_out(self, work: SlicedWork) -> Any:
+        """The result of a command that the running client sent, or of its steps if all have been taken. It is Blocked
+        if one slice was not enough: then the commands of other clients that write wait; and POSTPONED if another
+        command has begun. Without a loop, no clients are served, and all steps are taken. Raises what they raise.
         """
-        if self._work is not None:
-            return False
+        if self._work is not None and self.is_done and self._work.client is work.client:
+            return self._work.result()
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return False
+            while work.take_step():
+                pass
+            return work.result()
+        if not self._take_slice(work):
+            return work.result()
+        if self._work is not None:
+            return POSTPONED
         self._work, self.is_done = work, False
         self._dispatcher.pause.worker = work.client
         self._dispatcher.begin_pause(ENDLESS_MS, writes_only=True, cause=Cause.WORK)
         self._task = loop.create_task(self._carry_out(work))
-        return True
-
-    def take(self, client: Client) -> SlicedWork | None:
-        """The work of the client if all its steps have been taken; otherwise None."""
-        work = self._work
-        return work if work is not None and self.is_done and work.client is client else None
+        return work.blocked
 
     def stop(self) -> None:
         """Take no more steps."""

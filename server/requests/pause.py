@@ -10,12 +10,10 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from ...commands.clients.client import Client
-from ...commands.core.table import Row, Trait
+from ...commands.core.table import Row
 from ...store.database import Store
 from .admission import MAY_REPLICATE, may_write
 from .session import Session
-
-IN_SLICES: Final = Trait.IN_SLICES.value
 
 # Longer than any server runs: a pause that its cause ends.
 ENDLESS_MS: Final = 100 * 365 * 86_400_000
@@ -117,6 +115,4 @@ class Pause:
         ]
         if not modes:
             return False
-        if row.trait_bits & IN_SLICES and self.worker not in (None, client):
-            return True
         return not all(modes) or may_write(client, row) or bool(row.trait_bits & MAY_REPLICATE)

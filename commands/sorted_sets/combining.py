@@ -1,0 +1,96 @@
+"""Unions, intersections and differences of many members, in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ...store.companions.set_value import SetValue
+from ...store.companions.sorted_set_value import SortedSetValue
+from ...store.limits import Limits
+from ..execution.sliced_work import Steps
+from ..execution.slices import STEP_COUNT
+from .operands import Operand, Pairs, Scores, as_number, merged
+
+# Members of the result, a part at a time; an empty part is work without a result yet.
+Parts = Iterator[Pairs]
+
+# Tables of a union: a power of two, so that each is filled, grows and is freed in little time.
+TABLES_COUNT: Final = 512
+
+
+def union_parts(operands: list[Operand | None], aggregate: bytes) -> Parts:
+    """The members that any operand has."""
+    tables: list[Scores] = [{} for _ in range(TABLES_COUNT)]
+    for operand in sorted([each for each in operands if each is not None], key=len):
+        for pairs in operand.parts(STEP_COUNT):
+            for member, score in pairs:
+                table = tables[hash(member) & (TABLES_COUNT - 1)]
+                old = table.get(member)
+                number = as_number(score)
+                table[member] = number if old is None else merged(aggregate, old, number)
+            yield []
+    while tables:
+        yield list(tables.pop().items())
+
+
+def intersection_parts(operands: list[Operand | None], aggregate: bytes) -> Parts:
+    """The members that all operands have."""
+    present = sorted([each for each in operands if each is not None], key=len)
+    if len(present) < len(operands):
+        return
+    others = present[1:]
+    for pairs in present[0].parts(STEP_COUNT):
+        found: Pairs = []
+        for member, first in pairs:
+            score = as_number(first)
+            for operand in others:
+                other = operand.score(member)
+                if other is None:
+                    break
+                score = merged(aggregate, score, other)
+            else:
+                found.append((member, score))
+        yield found
+
+
+def difference_parts(operands: list[Operand | None], aggregate: bytes) -> Parts:
+    """The members of the first operand that no other one has."""
+    first = operands[0]
+    if first is None:
+        return
+    others = [each.value for each in operands[1:] if each is not None]
+    for pairs in first.parts(STEP_COUNT):
+        for other in others:
+            pairs = [pair for pair in pairs if pair[0] not in other]
+        yield pairs
+
+
+def result_of_parts(limits: Limits, parts: Parts) -> Steps:
+    """Makes the sorted set with these members, all of which are different, in the encoding that Redis chooses."""
+    result = SortedSetValue(limits)
+    result.become_skiplist()
+    for pairs in parts:
+        if pairs:
+            result.add_new([member for member, _ in pairs], [score for _, score in pairs])
+        yield
+    result.shrink()
+    return result
+
+
+def common_count(values: list[SortedSetValue | SetValue], limit: int) -> Steps:
+    """The number of members that all values have, at most `limit`."""
+    ordered = sorted(values, key=len)
+    smallest, others = ordered[0], ordered[1:]
+    found = 0
+    for index, member in enumerate(smallest.members_in_turn()):
+        if not index % STEP_COUNT:
+            yield
+        for other in others:
+            if member not in other:
+                break
+        else:
+            found += 1
+            if found == limit:
+                break
+    return found

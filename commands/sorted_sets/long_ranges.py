@@ -1,0 +1,57 @@
+"""Replies with many members of a sorted set, which are encoded while they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ...protocol.encoder import bulks
+from ...protocol.replies import Reply
+from ...protocol.scalars import double_text
+from ...store.companions.sorted_set_value import SortedSetValue
+from ..execution.context import Context
+
+# Members that are encoded at once.
+PER_PIECE: Final = 500
+
+
+def long_range(
+    context: Context, value: SortedSetValue, start: int, stop: int, *, reverse: bool, has_scores: bool
+) -> Reply:
+    """The members from rank `start` on, before rank `stop`. No one else must have the sorted set."""
+    count = stop - start
+    if not has_scores:
+        return (b"*%d\r\n" % count, _members(context, value, start, stop, reverse))
+    has_pairs = context.client.protocol == 3
+    header = b"*%d\r\n" % (count if has_pairs else 2 * count)
+    return (header, _scored(context, value, start, stop, reverse, has_pairs))
+
+
+def _members(context: Context, value: SortedSetValue, start: int, stop: int, reverse: bool) -> Iterator[bytes]:
+    for first, last in _spans(start, stop, reverse):
+        yield bulks(value.members(first, last, reverse=reverse))
+    context.store.garbage.add_value(value)
+
+
+def _scored(
+    context: Context, value: SortedSetValue, start: int, stop: int, reverse: bool, has_pairs: bool
+) -> Iterator[bytes]:
+    for first, last in _spans(start, stop, reverse):
+        yield scored_bulks(value.scored(first, last, reverse=reverse), has_pairs=has_pairs)
+    context.store.garbage.add_value(value)
+
+
+def _spans(start: int, stop: int, reverse: bool) -> list[tuple[int, int]]:
+    """The ranks of the pieces, in their order."""
+    spans = [(first, min(first + PER_PIECE, stop)) for first in range(start, stop, PER_PIECE)]
+    return spans[::-1] if reverse else spans
+
+
+def scored_bulks(pairs: list[tuple[bytes, float]], *, has_pairs: bool) -> bytes:
+    """Members with their scores, as elements of a reply: in pairs, which RESP3 has, or in turn."""
+    words: list[bytes] = []
+    for member, score in pairs:
+        text = double_text(score)
+        words.append(b"%b$%d\r\n%b\r\n" % (b"*2\r\n" if has_pairs else b"", len(member), member))
+        words.append(b",%b\r\n" % text if has_pairs else b"$%d\r\n%b\r\n" % (len(text), text))
+    return b"".join(words)
