@@ -8,7 +8,7 @@ from ...protocol.replies import Reply
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import syntax_error
 from ...store.events import GEOSEARCHSTORE
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from .arguments import UNIT
 from .search import Search
@@ -86,6 +86,7 @@ def _search(context: Context, argv: list[bytes], source_index: int) -> Reply:
     "GEOSEARCH",
     arity=-7,
     flags=Flag.READONLY,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(1, 1, 1, ("RO", "access")),),
     categories=("geo",),
     group="geo",
@@ -109,6 +110,7 @@ def geosearch(context: Context, argv: list[bytes]) -> Reply:
     "GEOSEARCHSTORE",
     arity=-8,
     flags=Flag.WRITE | Flag.DENYOOM,
+    traits=Trait.IN_SLICES,
     keys=(KeySpec(1, 1, 1, ("OW", "update")), KeySpec(2, 2, 1, ("RO", "access"))),
     categories=("geo",),
     group="geo",

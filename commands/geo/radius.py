@@ -8,7 +8,7 @@ from ...protocol.replies import Reply
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import syntax_error
 from ...store.events import GEORADIUSSTORE
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from .area import COORDINATES, ORDER, WITH_OPTIONS
 from .arguments import UNIT
@@ -101,6 +101,7 @@ def _around_member(context: Context, argv: list[bytes], *, may_store: bool) -> R
     "GEORADIUS",
     arity=-6,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=_write_keys(6),
     categories=("geo",),
     group="geo",
@@ -125,6 +126,7 @@ def georadius(context: Context, argv: list[bytes]) -> Reply:
     "GEORADIUS_RO",
     arity=-6,
     flags=Flag.READONLY,
+    traits=Trait.IN_SLICES,
     keys=_READ_KEYS,
     categories=("geo",),
     group="geo",
@@ -148,6 +150,7 @@ def georadius_ro(context: Context, argv: list[bytes]) -> Reply:
     "GEORADIUSBYMEMBER",
     arity=-5,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.MOVABLEKEYS,
+    traits=Trait.IN_SLICES,
     keys=_write_keys(5),
     categories=("geo",),
     group="geo",
@@ -172,6 +175,7 @@ def georadiusbymember(context: Context, argv: list[bytes]) -> Reply:
     "GEORADIUSBYMEMBER_RO",
     arity=-5,
     flags=Flag.READONLY,
+    traits=Trait.IN_SLICES,
     keys=_READ_KEYS,
     categories=("geo",),
     group="geo",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from array import array
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, Final
 
+from ...protocol.encoder import ENCODERS
 from ...protocol.replies import Reply
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import GenericError, shown
 from ...store.events import DEL, Event
 from ..core.numbers import integer
 from ..execution.context import Context
+from ..execution.sliced_work import Steps
+from ..execution.slices import STEP_COUNT, carried_out, is_awaited, result_of
 from ..sorted_sets.ranges import ScoreBound, score_ranks
 from ..sorting.partial_sort import sort_part
+from ..sorting.sorted_runs import sort_in_steps
 from .arguments import number, place, shown_distance, unit
 from .geohash import Cell, place_of
 from .shapes import Shape
@@ -19,6 +25,9 @@ from .shapes import Shape
 NOT_A_PLACE: Final = b"could not decode requested zset member"
 # Members that are read at once.
 BATCH_COUNT: Final = 1_000
+
+# The ranks from and before which members are.
+Range = tuple[int, int]
 
 
 class Found:
@@ -165,58 +174,160 @@ class Search:
     # -- results ---------------------------------------------------------------------------------
 
     def run(self, context: Context, argv: list[bytes], event: Event) -> Reply:
-        """Search. Returns the members, or how many were stored."""
-        found: list[Found] = []
-        if self.value is not None:
-            found = self._ordered(self._members(self.value))
-        if self.destination is not None:
-            return self._store(context, argv, self.destination, found, event)
-        return [self._shown(each) for each in found]
+        """Search. Returns the members, or how many were stored; Blocked or POSTPONED while many are looked at."""
+        value = self.value
+        if value is not None and len(value) > STEP_COUNT:
+            count, ranges = self._measured(value)
+            if count > STEP_COUNT:
+                steps = self._steps(context, value, ranges)
+                return self._finished(context, argv, event, carried_out(context, argv, count, steps))
+        else:
+            ranges = () if value is None else self._ranges(value)
+        found = [] if value is None else self._ordered(self._members(value, ranges))
+        if self.destination is None:
+            return [self._shown(each) for each in found]
+        stored = self._empty(context)
+        self._put(stored, found)
+        return self._store(context, argv, self.destination, stored, len(found), event)
 
-    def _members(self, value: SortedSetValue) -> list[Found]:
-        """The members in the shape, in the order of the cells and their scores."""
-        found: list[Found] = []
-        limit = self.count if self.any else 0
-        shape = self.shape
-        center, *neighbours = shape.cells()
+    def _measured(self, value: SortedSetValue) -> tuple[int, Iterable[Range]]:
+        """How many members are looked at, and their ranges. With ANY these are found one by one, as in most cases the
+        first ones are enough.
+        """
+        if self.any:
+            return len(value), self._ranges(value)
+        ranges = list(self._ranges(value))
+        return sum([stop - start for start, stop in ranges]), ranges
+
+    def _ranges(self, value: SortedSetValue) -> Iterator[Range]:
+        """Yield the ranks from and before which the members of each cell are."""
+        center, *neighbours = self.shape.cells()
         before: Cell | None = None
         for cell in (center, *neighbours):
             # In a coarse grid neighbours may be the same. As in Redis, only one after the other is noticed.
             if before is not None and cell.is_same(before):
                 continue
-            if found and limit and len(found) >= limit:
-                break
             first, after = cell.scores()
-            start, stop = score_ranks(value, ScoreBound(first, False), ScoreBound(after, True))
-            self._add_members(value, start, stop, found, limit)
+            yield score_ranks(value, ScoreBound(first, False), ScoreBound(after, True))
             before = None if cell is center else cell
+
+    @property
+    def _limit(self) -> int:
+        """The number of members that ends a search; 0 if all are wanted."""
+        return self.count if self.any else 0
+
+    def _members(self, value: SortedSetValue, ranges: Iterable[Range]) -> list[Found]:
+        """The members in the shape, in the order of the cells and their scores."""
+        found: list[Found] = []
+        limit = self._limit
+        for start, stop in ranges:
+            for begin in range(start, stop, BATCH_COUNT):
+                self._add_members(value, begin, min(begin + BATCH_COUNT, stop), found, limit)
+                if limit and len(found) >= limit:
+                    return found
         return found
+
+    def _steps(self, context: Context, value: SortedSetValue, ranges: Iterable[Range]) -> Steps:
+        """The work of a search among many members. Returns a sorted set and how many were stored in it, or the encoded
+        elements of the reply and their number."""
+        found: list[Found] = []
+        limit = self._limit
+        for start, stop in ranges:
+            for begin in range(start, stop, BATCH_COUNT):
+                self._add_members(value, begin, min(begin + BATCH_COUNT, stop), found, limit)
+                if limit and len(found) >= limit:
+                    break
+                yield
+            if limit and len(found) >= limit:
+                break
+        if self._is_ordered:
+            found = yield from self._ordered_in_steps(found)
+        count = len(found)
+        stored = None if self.destination is None else self._empty(context)
+        encode = ENCODERS[context.client.protocol]
+        pieces: list[bytes] = []
+        # What was found is freed in the steps.
+        found.reverse()
+        while found:
+            part = found[: -BATCH_COUNT - 1 : -1]
+            del found[-BATCH_COUNT:]
+            if stored is not None:
+                self._put(stored, part)
+            else:
+                words: list[bytes] = []
+                for each in part:
+                    encode(self._shown(each), words)
+                pieces.append(b"".join(words))
+            yield
+        return (count, pieces) if stored is None else (count, stored)
+
+    def _finished(self, context: Context, argv: list[bytes], event: Event, result: Any) -> Reply:
+        """The reply with the result of the steps."""
+        if is_awaited(result):
+            return result
+        count, content = result
+        if self.destination is None:
+            return (b"*%d\r\n" % count, _sent(content))
+        return self._store(context, argv, self.destination, content, count, event)
 
     def _add_members(self, value: SortedSetValue, start: int, stop: int, found: list[Found], limit: int) -> None:
         """Add the members between two ranks that are in the shape, until there are as many as `limit`, unless 0."""
-        for begin in range(start, stop, BATCH_COUNT):
-            for member, score in value.scored(begin, min(begin + BATCH_COUNT, stop)):
-                longitude, latitude = place_of(score)
-                size = self.shape.distance_within(longitude, latitude)
-                if size is not None:
-                    found.append(Found(member, score, longitude, latitude, size))
-                    if len(found) == limit:
-                        return
+        for member, score in value.scored(start, stop):
+            longitude, latitude = place_of(score)
+            size = self.shape.distance_within(longitude, latitude)
+            if size is not None:
+                found.append(Found(member, score, longitude, latitude, size))
+                if len(found) == limit:
+                    return
+
+    @property
+    def _is_ordered(self) -> bool:
+        """Whether the members are in the order of their distances. With COUNT and without ANY, the nearest ones are
+        looked for."""
+        return self.is_sorted or (self.count > 0 and not self.any)
 
     def _ordered(self, found: list[Found]) -> list[Found]:
-        """The members of the result in its order. With COUNT and without ANY, those are the nearest ones."""
+        """The members of the result in its order."""
+        if not self._is_ordered:
+            return found
         count = min(self.count, len(found)) if self.count else len(found)
-        if not self.is_sorted and (self.any or not self.count):
-            return found[:count]
         distances = [each.distance for each in found]
         ranks = {size: rank for rank, size in enumerate(sorted(set(distances), reverse=not self.is_ascending))}
         keys = [ranks[size] for size in distances]
         places = list(range(len(found)))
         if count < len(found) and len(ranks) < len(found):
-            sort_part(keys, places, 0, count)
+            result_of(sort_part(keys, places, 0, count))
         else:
             places.sort(key=keys.__getitem__)
         return [found[index] for index in places[:count]]
+
+    def _ordered_in_steps(self, found: list[Found]) -> Generator[None, None, list[Found]]:
+        """Like `_ordered`, of many members."""
+        count = min(self.count, len(found)) if self.count else len(found)
+        distances = array("d")
+        unsorted: list[int] = []
+        for start in range(0, len(found), STEP_COUNT):
+            distances.extend([each.distance for each in found[start : start + STEP_COUNT]])
+            unsorted.extend(range(start, len(distances)))
+            yield
+        places = yield from sort_in_steps(unsorted, distances.__getitem__, reverse=not self.is_ascending)
+        if count < len(found):
+            # Members of one distance are as Redis' algorithm leaves them.
+            keys = [0] * len(found)
+            rank = 0
+            for index, place in enumerate(places):
+                rank += index > 0 and distances[place] != distances[places[index - 1]]
+                keys[place] = rank
+                if not index % STEP_COUNT:
+                    yield
+            if rank + 1 < len(found):
+                places = unsorted
+                yield from sort_part(keys, places, 0, count)
+        ordered: list[Found] = []
+        for start in range(0, count, STEP_COUNT):
+            ordered += [found[place] for place in places[start : min(start + STEP_COUNT, count)]]
+            yield
+        return ordered
 
     def _shown(self, each: Found) -> Reply:
         """A member as the reply has it: alone, or with its distance, its score and its place."""
@@ -231,18 +342,34 @@ class Search:
             shown_parts.append([each.longitude, each.latitude])
         return shown_parts
 
-    def _store(self, context: Context, argv: list[bytes], key: bytes, found: list[Found], event: Event) -> int:
-        """Stores the members as a sorted set; without any, the key is removed. Returns their number."""
+    def _empty(self, context: Context) -> SortedSetValue:
+        """Where the members are stored."""
+        stored = SortedSetValue(context.limits)
+        stored.become_skiplist()
+        return stored
+
+    def _put(self, stored: SortedSetValue, found: list[Found]) -> None:
+        for each in found:
+            stored.put(each.member, each.distance / self.shape.meters if self.stores_distance else each.score)
+
+    def _store(
+        self, context: Context, argv: list[bytes], key: bytes, stored: SortedSetValue, count: int, event: Event
+    ) -> int:
+        """Stores the sorted set of so many members that were found; without any, the key is removed. Returns their
+        number."""
         db = context.db
-        if not found:
+        if not count:
             if db.delete(key, DEL):
                 context.log_words(argv)
             return 0
-        result = SortedSetValue(context.limits)
-        result.become_skiplist()
-        for each in found:
-            result.put(each.member, each.distance / self.shape.meters if self.stores_distance else each.score)
-        result.shrink()
-        db.overwrite(key, result, event, context.now_ms)
-        context.log_words(argv, len(found))
-        return len(found)
+        stored.shrink()
+        db.overwrite(key, stored, event, context.now_ms)
+        context.log_words(argv, count)
+        return count
+
+
+def _sent(pieces: list[bytes]) -> Iterator[bytes]:
+    """The pieces, which are freed one by one."""
+    pieces.reverse()
+    while pieces:
+        yield pieces.pop()

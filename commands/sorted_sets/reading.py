@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final
 
 from ...protocol.replies import Reply
-from ...store.companions.sorted_set_value import SortedSetValue
+from ...store.companions.sorted_set_value import SKIPLIST, SortedSetValue
 from ...store.errors import GenericError, syntax_error
 from ...store.events import DEL, ZRANGESTORE
 from ..core.numbers import integer
@@ -14,7 +14,6 @@ from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
 from ..execution.slices import LONG_COUNT, STEP_COUNT, carried_out, is_awaited
-from .combining import result_of_parts
 from .long_ranges import long_range
 from .ranges import index_ranks, lex_bound, lex_ranks, score_bound, score_ranks
 
@@ -354,10 +353,20 @@ def zrevrangebylex(context: Context, argv: list[bytes]) -> Reply:
     return _range(context, argv, RangeRequest(argv, 2, BY_LEX, True))
 
 
-def _stored(context: Context, value: SortedSetValue, start: int, stop: int) -> Steps:
-    """The work of ZRANGESTORE on many members. Returns a sorted set."""
-    parts = (value.scored(first, min(first + STEP_COUNT, stop)) for first in range(start, stop, STEP_COUNT))
-    return result_of_parts(context.limits, parts)
+def _steps(request: RangeRequest, value: SortedSetValue, result: SortedSetValue, start: int, stop: int) -> Steps:
+    """The work of ZRANGESTORE on many members. Returns the sorted set that is stored."""
+    for done in range(0, stop - start, STEP_COUNT):
+        if request.reverse:
+            pairs = value.scored(max(start, stop - done - STEP_COUNT), stop - done, reverse=True)
+        else:
+            pairs = value.scored(start + done, min(start + done + STEP_COUNT, stop))
+        if result.encoding == SKIPLIST:
+            result.add_new([member for member, _ in pairs], [score for _, score in pairs])
+        else:
+            for member, score in pairs:
+                result.put(member, score)
+        yield
+    return result
 
 
 @command(
@@ -404,12 +413,16 @@ def zrangestore(context: Context, argv: list[bytes]) -> Reply:
         if db.delete(key, DEL):
             context.log_words(argv)
         return 0
+    result = SortedSetValue(context.limits)
+    # As in Redis, which counts the members of other ranges while it stores them.
+    if request.by is BY_INDEX:
+        result.expect_more(stop - start)
     if stop - start > STEP_COUNT:
-        result = carried_out(context, argv, stop - start, _stored(context, value, start, stop))
-        if is_awaited(result):
-            return result
+        found = carried_out(context, argv, stop - start, _steps(request, value, result, start, stop))
+        if is_awaited(found):
+            return found
+        result = found
     else:
-        result = SortedSetValue(context.limits)
         for member, score in value.scored(start, stop, reverse=request.reverse):
             result.put(member, score)
     db.overwrite(key, result, ZRANGESTORE, context.now_ms)
