@@ -15,48 +15,114 @@ from support.wire import Wire, encode
 
 pytestmark = pytest.mark.oracle
 
-# Members of the middle value: treated in steps, but in one slice; and those of the large one, in several slices.
+# Members of a value that is treated at once, in the steps of one slice, and in slices.
+FEW = 200
 MANY = 2 * STEP_COUNT
 LONG = LONG_COUNT + STEP_COUNT
 
 # Replies with sets in an order of their own are compared sorted.
 UNORDERED = [
-    "SUNION s1 s2", "SINTER s1 s2 s3", "SDIFF s1 s3", "SUNION s1 s1", "SUNION i1 i2", "SINTER i1 i2 s1", "SDIFF i2 i1",
-    "SUNION s1 no", "SINTER s1 no", "SDIFF s1 s1",
-]  # fmt: skip
+    "SUNION s1 s2",
+    "SINTER s1 s2 s3",
+    "SDIFF s1 s3",
+    "SUNION s1 s1",
+    "SUNION i1 i2",
+    "SINTER i1 i2 s1",
+    "SDIFF i2 i1",
+    "SUNION s1 no",
+    "SINTER s1 no",
+    "SDIFF s1 s1",
+]
 ORDERED = [
-    "SINTERCARD 2 s1 s2", "SINTERCARD 2 s1 s2 LIMIT 5000", "SINTERCARD 2 s1 s2 LIMIT 3", "SUNIONCARD 3 s1 s2 s3",
-    "SUNIONCARD 2 s1 s2 LIMIT 4100", "SDIFFCARD 2 s1 s2", "SDIFFCARD 2 s1 s2 LIMIT 4", "SUNIONCARD 1 s1 APPROX",
-    "ZUNION 2 z1 z2", "ZUNION 2 z1 z2 WITHSCORES", "ZUNION 3 z1 z2 s1 WEIGHTS 2 -3 0.5 AGGREGATE MAX WITHSCORES",
-    "ZUNION 3 z2 s2 z3 AGGREGATE MIN WITHSCORES", "ZUNION 2 z1 z3 WEIGHTS inf -inf WITHSCORES", "ZUNION 1 z3 WITHSCORES",
-    "ZUNION 3 z1 z2 s1 WEIGHTS 2 -3 7 AGGREGATE COUNT WITHSCORES", "ZUNION 2 z1 no", "ZUNION 2 z1 z1 WITHSCORES",
-    "ZINTER 2 z1 z2", "ZINTER 3 z1 z2 s1 WEIGHTS 2 -3 0.5 AGGREGATE MAX WITHSCORES", "ZINTER 2 z1 no",
-    "ZINTER 3 z2 s2 z3 AGGREGATE MIN WITHSCORES", "ZINTER 2 z1 z3 WEIGHTS inf -inf WITHSCORES", "ZINTER 2 few z1",
-    "ZINTER 2 z1 few AGGREGATE COUNT WITHSCORES", "ZDIFF 2 z1 z2", "ZDIFF 3 z1 z3 s2 WITHSCORES", "ZDIFF 2 few z1",
-    "ZDIFF 2 no z1", "ZDIFF 2 z1 no WITHSCORES", "ZDIFF 2 z1 z1", "ZINTERCARD 2 z1 z2", "ZINTERCARD 3 z1 s1 z2 LIMIT 9",
-    "ZINTERCARD 2 z1 no", "ZINTERCARD 2 few z1", "ZRANGE z1 0 -1", "ZRANGE z1 0 -1 WITHSCORES", "ZRANGE z1 5 -9 REV",
-    "ZREVRANGE z1 3 -1 WITHSCORES", "ZRANGEBYSCORE z1 -inf (9000 WITHSCORES", "ZREVRANGEBYSCORE z1 inf 7",
-    "ZRANGE z1 (1 +inf BYSCORE LIMIT 3 35000", "ZRANGE z1 +inf (1 BYSCORE REV LIMIT 3 35000 WITHSCORES",
-    "ZRANGE zero 0 -1 WITHSCORES", "ZUNION 1 zero WITHSCORES", "ZRANGEBYLEX zero - +", "ZREVRANGEBYLEX zero + [m3",
-    "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 20000 km", "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 20000 km ASC",
+    "SINTERCARD 2 s1 s2",
+    "SINTERCARD 2 s1 s2 LIMIT 5000",
+    "SINTERCARD 2 s1 s2 LIMIT 3",
+    "SUNIONCARD 3 s1 s2 s3",
+    "SUNIONCARD 2 s1 s2 LIMIT 4100",
+    "SDIFFCARD 2 s1 s2",
+    "SDIFFCARD 2 s1 s2 LIMIT 4",
+    "ZUNION 2 z1 z2",
+    "ZUNION 2 z1 z2 WITHSCORES",
+    "ZUNION 3 z1 z2 s1 WEIGHTS 2 -3 0.5 AGGREGATE MAX WITHSCORES",
+    "ZUNION 3 z2 s2 z3 AGGREGATE MIN WITHSCORES",
+    "ZUNION 2 z1 z3 WEIGHTS inf -inf WITHSCORES",
+    "ZUNION 1 z3 WITHSCORES",
+    "ZUNION 3 z1 z2 s1 WEIGHTS 2 -3 7 AGGREGATE COUNT WITHSCORES",
+    "ZUNION 2 z1 no",
+    "ZUNION 2 z1 z1 WITHSCORES",
+    "ZINTER 2 z1 z2",
+    "ZINTER 3 z1 z2 s1 WEIGHTS 2 -3 0.5 AGGREGATE MAX WITHSCORES",
+    "ZINTER 2 z1 no",
+    "ZINTER 3 z2 s2 z3 AGGREGATE MIN WITHSCORES",
+    "ZINTER 2 z1 z3 WEIGHTS inf -inf WITHSCORES",
+    "ZINTER 2 few z1",
+    "ZINTER 2 z1 few AGGREGATE COUNT WITHSCORES",
+    "ZDIFF 2 z1 z2",
+    "ZDIFF 3 z1 z3 s2 WITHSCORES",
+    "ZDIFF 2 few z1",
+    "ZDIFF 2 no z1",
+    "ZDIFF 2 z1 no WITHSCORES",
+    "ZDIFF 2 z1 z1",
+    "ZINTERCARD 2 z1 z2",
+    "ZINTERCARD 3 z1 s1 z2 LIMIT 9",
+    "ZINTERCARD 2 z1 no",
+    "ZINTERCARD 2 few z1",
+    "ZRANGE z1 0 -1",
+    "ZRANGE z1 0 -1 WITHSCORES",
+    "ZRANGE z1 5 -9 REV",
+    "ZREVRANGE z1 3 -1 WITHSCORES",
+    "ZRANGEBYSCORE z1 -inf (9000 WITHSCORES",
+    "ZREVRANGEBYSCORE z1 inf 7",
+    "ZRANGE z1 (1 +inf BYSCORE LIMIT 3 35000",
+    "ZRANGE z1 +inf (1 BYSCORE REV LIMIT 3 35000 WITHSCORES",
+    "ZRANGE zero 0 -1 WITHSCORES",
+    "ZUNION 1 zero WITHSCORES",
+    "ZRANGEBYLEX zero - +",
+    "ZREVRANGEBYLEX zero + [m3",
+    "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 20000 km",
+    "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 20000 km ASC",
     "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 3000 km DESC WITHDIST WITHHASH WITHCOORD",
-    "GEOSEARCH g FROMLONLAT 1 2 BYBOX 9000 7000 km ASC COUNT 17 WITHDIST", "GEOSEARCH g FROMLONLAT 1 2 BYBOX 1 1 m",
-    "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 20000 km COUNT 700 WITHDIST", "GEOSEARCH g FROMMEMBER p9 BYRADIUS 9000 km DESC",
-    "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 20000 km COUNT 700 ANY", "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 90 km COUNT 1 ANY",
-    "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 20000 km COUNT 700 ANY DESC", "GEORADIUS g 1 2 20000 km COUNT 9 DESC WITHDIST",
-    "GEORADIUS_RO g 1 2 20000 km ASC", "GEORADIUSBYMEMBER g p7 20000 km", "GEORADIUSBYMEMBER_RO g p7 9000 mi COUNT 3",
-]  # fmt: skip
+    "GEOSEARCH g FROMLONLAT 1 2 BYBOX 9000 7000 km ASC COUNT 17 WITHDIST",
+    "GEOSEARCH g FROMLONLAT 1 2 BYBOX 1 1 m",
+    "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 20000 km COUNT 700 WITHDIST",
+    "GEOSEARCH g FROMMEMBER p9 BYRADIUS 9000 km DESC",
+    "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 20000 km COUNT 700 ANY",
+    "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 90 km COUNT 1 ANY",
+    "GEOSEARCH g FROMLONLAT 1 2 BYRADIUS 20000 km COUNT 700 ANY DESC",
+    "GEORADIUS g 1 2 20000 km COUNT 9 DESC WITHDIST",
+    "GEORADIUS_RO g 1 2 20000 km ASC",
+    "GEORADIUSBYMEMBER g p7 20000 km",
+    "GEORADIUSBYMEMBER_RO g p7 9000 mi COUNT 3",
+]
 # Each stores its result as `d`.
 STORING = [
-    "SUNIONSTORE d s1 s2", "SINTERSTORE d s1 s2", "SDIFFSTORE d s1 s3", "SUNIONSTORE d i1 i2", "SINTERSTORE d s1 no",
-    "ZUNIONSTORE d 3 z1 z2 s1 WEIGHTS 2 -3 0.5", "ZUNIONSTORE d 2 z1 zero AGGREGATE MIN", "ZUNIONSTORE d 1 s1",
-    "ZINTERSTORE d 3 z1 z2 s1 WEIGHTS 2 -3 0.5", "ZINTERSTORE d 2 z1 few", "ZINTERSTORE d 2 z1 no",
-    "ZDIFFSTORE d 2 z1 z2", "ZDIFFSTORE d 2 z1 z1", "ZRANGESTORE d z1 3 -3", "ZRANGESTORE d z1 (7 +inf BYSCORE",
-    "ZRANGESTORE d z1 0 -1 REV", "ZRANGESTORE d zero [m2 + BYLEX LIMIT 3 6000",
-    "GEOSEARCHSTORE d g FROMLONLAT 1 2 BYRADIUS 20000 km", "GEORADIUS g 1 2 20000 km STORE d",
-    "GEOSEARCHSTORE d g FROMLONLAT 1 2 BYBOX 8000 9000 km COUNT 30 STOREDIST", "GEOSEARCHSTORE d g FROMLONLAT 1 2 BYBOX 1 1 m",
-    "GEOSEARCHSTORE d g FROMLONLAT 1 2 BYRADIUS 20000 km DESC STOREDIST", "GEORADIUSBYMEMBER g p7 20000 km STOREDIST d",
-]  # fmt: skip
+    "SUNIONSTORE d s1 s2",
+    "SINTERSTORE d s1 s2",
+    "SDIFFSTORE d s1 s3",
+    "SUNIONSTORE d i1 i2",
+    "SINTERSTORE d s1 no",
+    "ZUNIONSTORE d 3 z1 z2 s1 WEIGHTS 2 -3 0.5",
+    "ZUNIONSTORE d 2 z1 zero AGGREGATE MIN",
+    "ZUNIONSTORE d 1 s1",
+    "ZINTERSTORE d 3 z1 z2 s1 WEIGHTS 2 -3 0.5",
+    "ZINTERSTORE d 2 z1 few",
+    "ZINTERSTORE d 2 z1 no",
+    "ZDIFFSTORE d 2 z1 z2",
+    "ZDIFFSTORE d 2 z1 z1",
+    "ZRANGESTORE d z1 3 -3",
+    "ZRANGESTORE d z1 (7 +inf BYSCORE",
+    "ZRANGESTORE d z1 0 -1 REV",
+    "ZRANGESTORE d zero [m2 + BYLEX LIMIT 3 6000",
+    "ZRANGESTORE d zero 0 -1",
+    "ZRANGESTORE d zero 0 200 REV",
+    "ZRANGESTORE d zero +inf -inf BYSCORE REV",
+    "GEOSEARCHSTORE d g FROMLONLAT 1 2 BYRADIUS 20000 km",
+    "GEORADIUS g 1 2 20000 km STORE d",
+    "GEOSEARCHSTORE d g FROMLONLAT 1 2 BYBOX 8000 9000 km COUNT 30 STOREDIST",
+    "GEOSEARCHSTORE d g FROMLONLAT 1 2 BYBOX 1 1 m",
+    "GEOSEARCHSTORE d g FROMLONLAT 1 2 BYRADIUS 20000 km DESC STOREDIST",
+    "GEORADIUSBYMEMBER g p7 20000 km STOREDIST d",
+]
 
 
 def fill(wire: Wire, size: int) -> None:
@@ -72,7 +138,11 @@ def fill(wire: Wire, size: int) -> None:
     for number in (1, 2, 3):
         first = (number - 1) * size // 2
         add("SADD", f"s{number}", ((f"m{each}",) for each in range(first, first + size)))
-        add("ZADD", f"z{number}", ((drawn.randrange(-9, size) / 4, f"m{each}") for each in range(first, first + size)))
+        add(
+            "ZADD",
+            f"z{number}",
+            ((drawn.randrange(-9, max(size // 2, 99)) / 4, f"m{each}") for each in range(first, first + size)),
+        )
     add("SADD", "i1", ((each,) for each in range(size)))
     add("SADD", "i2", ((each,) for each in range(0, 3 * size, 3)))
     add("ZADD", "few", ((each, f"m{each}") for each in range(9)))
@@ -81,7 +151,7 @@ def fill(wire: Wire, size: int) -> None:
     add("GEOADD", "g", places)
 
 
-@pytest.fixture(scope="module", params=[MANY, LONG])
+@pytest.fixture(scope="module", params=[FEW, MANY, LONG])
 def wires(
     request: pytest.FixtureRequest, oracle_process: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Wire]]:
