@@ -16,7 +16,7 @@ Steps = Generator[None, None, Any]
 class SlicedWork:
     """The steps of one command: they are taken for its client, in its database, at its time (Unix ms)."""
 
-    __slots__ = ("_failure", "_result", "_steps", "blocked", "client", "db", "now_ms")
+    __slots__ = ("_failure", "_result", "blocked", "client", "db", "now_ms", "steps")
 
     def __init__(self, client: Client, db: Database, now_ms: int, argv: list[bytes], steps: Steps) -> None:
         self.client = client
@@ -24,14 +24,14 @@ class SlicedWork:
         self.now_ms = now_ms
         # The wait for the last step.
         self.blocked = Blocked([], argv, None, can_be_unblocked=False)
-        self._steps = steps
+        self.steps = steps
         self._result: Any = None
         self._failure: Exception | None = None
 
     def take_step(self) -> bool:
         """Take a step. Returns False if it was the last one."""
         try:
-            next(self._steps)
+            next(self.steps)
         except StopIteration as end:
             self._result = end.value
             return False

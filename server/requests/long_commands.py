@@ -33,22 +33,22 @@ class LongCommands:
         # How long other clients wait for a slice, of one step at least.
         self.slice_ns = SLICE_NS
         # The command whose steps are taken, and whether all of them have been.
-        self._work: SlicedWork | None = None
+        self.work: SlicedWork | None = None
         self.is_done = False
         self._task: asyncio.Task[None] | None = None
 
     @property
     def is_busy(self) -> bool:
         """Whether a command is carried out, which may read values that have been removed meanwhile."""
-        return self._work is not None
+        return self.work is not None
 
     def carry_out(self, work: SlicedWork) -> Any:
         """The result of a command that the running client sent, or of its steps if all have been taken. It is Blocked
         if one slice was not enough: then the commands of other clients that write wait; and POSTPONED if another
         command has begun. Without a loop, no clients are served, and all steps are taken. Raises what they raise.
         """
-        if self._work is not None and self.is_done and self._work.client is work.client:
-            return self._work.result()
+        if self.work is not None and self.is_done and self.work.client is work.client:
+            return self.work.result()
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -57,9 +57,9 @@ class LongCommands:
             return work.result()
         if not self._take_slice(work):
             return work.result()
-        if self._work is not None:
+        if self.work is not None:
             return POSTPONED
-        self._work, self.is_done = work, False
+        self.work, self.is_done = work, False
         self._dispatcher.pause.worker = work.client
         self._dispatcher.begin_pause(ENDLESS_MS, writes_only=True, cause=Cause.WORK)
         self._task = loop.create_task(self._carry_out(work))
@@ -79,7 +79,7 @@ class LongCommands:
             while self._is_awaited(work) and not self._run_again(work.client):
                 await asyncio.sleep(PAUSE_S)
         finally:
-            self._work, self._dispatcher.pause.worker = None, None
+            self.work, self._dispatcher.pause.worker = None, None
             self._dispatcher.end_pause(Cause.WORK)
         self._finish_turn()
 

@@ -149,3 +149,11 @@ def test_every_score_is_a_place(score: float) -> None:
     longitude, latitude = geohash.place_of(score)
     assert abs(longitude) <= geohash.LONGITUDE_MAX
     assert abs(latitude) <= geohash.LATITUDE_MAX
+
+
+def test_the_nearest_of_equal_places() -> None:
+    """Members of one distance are sorted in another way if only some are wanted."""
+    caller = Rig().connect()
+    caller.call("GEOADD g 1 1 a 3 3 b 1 1 c 2 2 d 2 2 e")
+    assert caller.call("GEOSEARCH g FROMLONLAT 3 3 BYRADIUS 500 km COUNT 2") == b"*2\r\n$1\r\nb\r\n$1\r\nd\r\n"
+    assert caller.call("GEOSEARCH g FROMLONLAT 1 1 BYRADIUS 500 km COUNT 1 DESC") == b"*1\r\n$1\r\nb\r\n"
