@@ -18,20 +18,23 @@ State = TypeVar("State")
 
 def array_of(states: Sequence[State], encode: Callable[[Sequence[State]], bytes]) -> tuple[Any, ...]:
     """The array of the elements that `encode` makes of states. States must not change any more."""
-    return _reply(b"*%d\r\n" % len(states), states, encode)
-
-
-def bulks_of(texts: list[bytes], *, is_set: bool = False) -> tuple[Any, ...]:
-    """The array of texts, or a set of RESP3. They must not change any more."""
-    return _reply(b"%b%d\r\n" % (b"~" if is_set else b"*", len(texts)), texts, _bulks)
-
-
-def _reply(header: bytes, states: Sequence[State], encode: Callable[[Sequence[State]], bytes]) -> tuple[Any, ...]:
+    header = b"*%d\r\n" % len(states)
     return (header, encode(states) if len(states) <= AT_ONCE_MAX else _pieces(states, encode))
 
 
-def _bulks(texts: Sequence[bytes]) -> bytes:
-    return bulks(list(texts))
+def bulks_of(texts: list[bytes], *, is_set: bool = False) -> tuple[Any, ...]:
+    """The array of texts, or a set of RESP3. No one else must have the list: the texts of many are freed one piece
+    after the other.
+    """
+    header = b"%b%d\r\n" % (b"~" if is_set else b"*", len(texts))
+    return (header, bulks(texts) if len(texts) <= AT_ONCE_MAX else _bulks(texts))
+
+
+def _bulks(texts: list[bytes]) -> Iterator[bytes]:
+    for start in range(0, len(texts), PER_PIECE):
+        part = texts[start : start + PER_PIECE]
+        texts[start : start + PER_PIECE] = [b""] * len(part)
+        yield bulks(part)
 
 
 def maps_of(rows: list[tuple[Any, ...]], form: MapForm) -> tuple[Any, ...]:

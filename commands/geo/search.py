@@ -31,16 +31,17 @@ Range = tuple[int, int]
 
 
 class Found:
-    """A member in the shape. Its distance is in meters."""
+    """The members in the shape, with their scores and their distances in meters."""
 
-    __slots__ = ("distance", "latitude", "longitude", "member", "score")
+    __slots__ = ("distances", "members", "scores")
 
-    def __init__(self, member: bytes, score: float, longitude: float, latitude: float, distance: float) -> None:
-        self.member: Final = member
-        self.score: Final = score
-        self.longitude: Final = longitude
-        self.latitude: Final = latitude
-        self.distance: Final = distance
+    def __init__(self) -> None:
+        self.members: Final[list[bytes]] = []
+        self.scores: Final = array("d")
+        self.distances: Final = array("d")
+
+    def __len__(self) -> int:
+        return len(self.members)
 
 
 class Search:
@@ -183,12 +184,15 @@ class Search:
                 return self._finished(context, argv, event, carried_out(context, argv, count, steps))
         else:
             ranges = () if value is None else self._ranges(value)
-        found = [] if value is None else self._ordered(self._members(value, ranges))
+        found = Found()
+        if value is not None:
+            self._find(value, ranges, found)
+        indexes = self._order(found)
         if self.destination is None:
-            return [self._shown(each) for each in found]
+            return [self._shown(found, index) for index in indexes]
         stored = self._empty(context)
-        self._put(stored, found)
-        return self._store(context, argv, self.destination, stored, len(found), event)
+        self._put(stored, found, indexes)
+        return self._store(context, argv, self.destination, stored, len(indexes), event)
 
     def _measured(self, value: SortedSetValue) -> tuple[int, Iterable[Range]]:
         """How many members are looked at, and their ranges. With ANY these are found one by one, as in most cases the
@@ -216,48 +220,54 @@ class Search:
         """The number of members that ends a search; 0 if all are wanted."""
         return self.count if self.any else 0
 
-    def _members(self, value: SortedSetValue, ranges: Iterable[Range]) -> list[Found]:
-        """The members in the shape, in the order of the cells and their scores."""
-        found: list[Found] = []
+    def _find(self, value: SortedSetValue, ranges: Iterable[Range], found: Found) -> None:
+        """Find the members in the shape, in the order of the cells and their scores."""
         limit = self._limit
         for start, stop in ranges:
             for begin in range(start, stop, BATCH_COUNT):
-                self._add_members(value, begin, min(begin + BATCH_COUNT, stop), found, limit)
+                self._add_members(value, begin, min(begin + BATCH_COUNT, stop), found)
                 if limit and len(found) >= limit:
-                    return found
-        return found
+                    return
+
+    def _find_in_steps(
+        self, value: SortedSetValue, ranges: Iterable[Range], found: Found
+    ) -> Generator[None, None, None]:
+        """Like `_find`, among many members."""
+        limit = self._limit
+        for start, stop in ranges:
+            for begin in range(start, stop, BATCH_COUNT):
+                self._add_members(value, begin, min(begin + BATCH_COUNT, stop), found)
+                if limit and len(found) >= limit:
+                    return
+                yield
 
     def _steps(self, context: Context, value: SortedSetValue, ranges: Iterable[Range]) -> Steps:
-        """The work of a search among many members. Returns a sorted set and how many were stored in it, or the encoded
-        elements of the reply and their number."""
-        found: list[Found] = []
-        limit = self._limit
-        for start, stop in ranges:
-            for begin in range(start, stop, BATCH_COUNT):
-                self._add_members(value, begin, min(begin + BATCH_COUNT, stop), found, limit)
-                if limit and len(found) >= limit:
-                    break
-                yield
-            if limit and len(found) >= limit:
-                break
+        """The work of a search among many members. Returns their number, and a sorted set to store or the encoded
+        elements of the reply."""
+        found = Found()
+        yield from self._find_in_steps(value, ranges, found)
+        ordered: list[int] | None = None
         if self._is_ordered:
-            found = yield from self._ordered_in_steps(found)
-        count = len(found)
+            ordered = yield from self._order_in_steps(found)
+        count = len(found) if ordered is None else len(ordered)
         stored = None if self.destination is None else self._empty(context)
         encode = ENCODERS[context.client.protocol]
         pieces: list[bytes] = []
-        # What was found is freed in the steps.
-        found.reverse()
-        while found:
-            part = found[: -BATCH_COUNT - 1 : -1]
-            del found[-BATCH_COUNT:]
+        for start in range(0, count, BATCH_COUNT):
+            stop = min(start + BATCH_COUNT, count)
+            indexes = list(range(start, stop)) if ordered is None else ordered[start:stop]
             if stored is not None:
-                self._put(stored, part)
+                self._put(stored, found, indexes)
             else:
                 words: list[bytes] = []
-                for each in part:
-                    encode(self._shown(each), words)
+                for index in indexes:
+                    encode(self._shown(found, index), words)
                 pieces.append(b"".join(words))
+            # The objects of a million members would be freed at once.
+            for index in indexes:
+                found.members[index] = b""
+            if ordered is not None:
+                ordered[start:stop] = [0] * len(indexes)
             yield
         return (count, pieces) if stored is None else (count, stored)
 
@@ -270,14 +280,18 @@ class Search:
             return (b"*%d\r\n" % count, _sent(content))
         return self._store(context, argv, self.destination, content, count, event)
 
-    def _add_members(self, value: SortedSetValue, start: int, stop: int, found: list[Found], limit: int) -> None:
-        """Add the members between two ranks that are in the shape, until there are as many as `limit`, unless 0."""
+    def _add_members(self, value: SortedSetValue, start: int, stop: int, found: Found) -> None:
+        """Add the members between two ranks that are in the shape, until there are enough."""
+        limit, distance_within = self._limit, self.shape.distance_within
+        members, scores, distances = found.members, found.scores, found.distances
         for member, score in value.scored(start, stop):
             longitude, latitude = place_of(score)
-            size = self.shape.distance_within(longitude, latitude)
+            size = distance_within(longitude, latitude)
             if size is not None:
-                found.append(Found(member, score, longitude, latitude, size))
-                if len(found) == limit:
+                members.append(member)
+                scores.append(score)
+                distances.append(size)
+                if len(members) == limit:
                     return
 
     @property
@@ -286,60 +300,56 @@ class Search:
         looked for."""
         return self.is_sorted or (self.count > 0 and not self.any)
 
-    def _ordered(self, found: list[Found]) -> list[Found]:
-        """The members of the result in its order."""
+    def _order(self, found: Found) -> list[int]:
+        """The indexes of the members of the result in its order."""
+        indexes = list(range(len(found)))
         if not self._is_ordered:
-            return found
+            return indexes
         count = min(self.count, len(found)) if self.count else len(found)
-        distances = [each.distance for each in found]
+        distances = found.distances
         ranks = {size: rank for rank, size in enumerate(sorted(set(distances), reverse=not self.is_ascending))}
         keys = [ranks[size] for size in distances]
-        places = list(range(len(found)))
         if count < len(found) and len(ranks) < len(found):
-            result_of(sort_part(keys, places, 0, count))
+            result_of(sort_part(keys, indexes, 0, count))
         else:
-            places.sort(key=keys.__getitem__)
-        return [found[index] for index in places[:count]]
+            indexes.sort(key=keys.__getitem__)
+        return indexes[:count]
 
-    def _ordered_in_steps(self, found: list[Found]) -> Generator[None, None, list[Found]]:
-        """Like `_ordered`, of many members."""
+    def _order_in_steps(self, found: Found) -> Generator[None, None, list[int]]:
+        """Like `_order`, of many members."""
         count = min(self.count, len(found)) if self.count else len(found)
-        distances = array("d")
+        distances = found.distances
         unsorted: list[int] = []
         for start in range(0, len(found), STEP_COUNT):
-            distances.extend([each.distance for each in found[start : start + STEP_COUNT]])
-            unsorted.extend(range(start, len(distances)))
+            unsorted.extend(range(start, min(start + STEP_COUNT, len(found))))
             yield
-        places = yield from sort_in_steps(unsorted, distances.__getitem__, reverse=not self.is_ascending)
+        indexes = yield from sort_in_steps(unsorted, distances.__getitem__, reverse=not self.is_ascending)
         if count < len(found):
-            # Members of one distance are as Redis' algorithm leaves them.
+            # Of one distance are those that Redis' algorithm puts first.
             keys = [0] * len(found)
             rank = 0
-            for index, place in enumerate(places):
-                rank += index > 0 and distances[place] != distances[places[index - 1]]
-                keys[place] = rank
-                if not index % STEP_COUNT:
+            for position, index in enumerate(indexes):
+                rank += position > 0 and distances[index] != distances[indexes[position - 1]]
+                keys[index] = rank
+                if not position % STEP_COUNT:
                     yield
             if rank + 1 < len(found):
-                places = unsorted
-                yield from sort_part(keys, places, 0, count)
-        ordered: list[Found] = []
-        for start in range(0, count, STEP_COUNT):
-            ordered += [found[place] for place in places[start : min(start + STEP_COUNT, count)]]
-            yield
-        return ordered
+                indexes = unsorted
+                yield from sort_part(keys, indexes, 0, count)
+        return indexes[:count]
 
-    def _shown(self, each: Found) -> Reply:
+    def _shown(self, found: Found, index: int) -> Reply:
         """A member as the reply has it: alone, or with its distance, its score and its place."""
+        member = found.members[index]
         if not (self.with_distance or self.with_hash or self.with_coordinates):
-            return each.member
-        shown_parts: list[Reply] = [each.member]
+            return member
+        shown_parts: list[Reply] = [member]
         if self.with_distance:
-            shown_parts.append(shown_distance(each.distance / self.shape.meters))
+            shown_parts.append(shown_distance(found.distances[index] / self.shape.meters))
         if self.with_hash:
-            shown_parts.append(int(each.score))
+            shown_parts.append(int(found.scores[index]))
         if self.with_coordinates:
-            shown_parts.append([each.longitude, each.latitude])
+            shown_parts.append(list(place_of(found.scores[index])))
         return shown_parts
 
     def _empty(self, context: Context) -> SortedSetValue:
@@ -348,9 +358,11 @@ class Search:
         stored.become_skiplist()
         return stored
 
-    def _put(self, stored: SortedSetValue, found: list[Found]) -> None:
-        for each in found:
-            stored.put(each.member, each.distance / self.shape.meters if self.stores_distance else each.score)
+    def _put(self, stored: SortedSetValue, found: Found, indexes: list[int]) -> None:
+        """Add the members at these indexes."""
+        for index in indexes:
+            score = found.distances[index] / self.shape.meters if self.stores_distance else found.scores[index]
+            stored.put(found.members[index], score)
 
     def _store(
         self, context: Context, argv: list[bytes], key: bytes, stored: SortedSetValue, count: int, event: Event

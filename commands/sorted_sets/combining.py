@@ -22,7 +22,8 @@ TABLES_COUNT: Final = 512
 def union_parts(operands: list[Operand | None], aggregate: bytes) -> Parts:
     """The members that any operand has."""
     tables: list[Scores] = [{} for _ in range(TABLES_COUNT)]
-    for operand in sorted([each for each in operands if each is not None], key=len):
+    present = sorted([each for each in operands if each is not None], key=len)
+    for operand in present[:-1]:
         for pairs in operand.parts(STEP_COUNT):
             for member, score in pairs:
                 table = tables[hash(member) & (TABLES_COUNT - 1)]
@@ -30,6 +31,15 @@ def union_parts(operands: list[Operand | None], aggregate: bytes) -> Parts:
                 number = as_number(score)
                 table[member] = number if old is None else merged(aggregate, old, number)
             yield []
+    # Those of the largest operand have their scores at once.
+    for operand in present[-1:]:
+        for pairs in operand.parts(STEP_COUNT):
+            found: Pairs = []
+            for member, score in pairs:
+                old = tables[hash(member) & (TABLES_COUNT - 1)].pop(member, None)
+                number = as_number(score)
+                found.append((member, number if old is None else merged(aggregate, old, number)))
+            yield found
     while tables:
         yield list(tables.pop().items())
 
