@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from ...protocol.replies import Reply
 from ...store.companions.array_value import ArrayValue
@@ -11,8 +12,10 @@ from ..core import long_double
 from ..core.int64 import INT64_MAX, INT64_MIN
 from ..core.long_double import LongDouble
 from ..core.numbers import parse_integer
-from ..core.table import Argument, Flag, command
+from ..core.table import Argument, Flag, Trait, command
 from ..execution.context import Context
+from ..execution.sliced_work import Steps
+from ..execution.slices import STEP_COUNT, carried_out
 from .arguments import KEY, RANGE, READ_KEYS, index_of
 
 # Words of AROP without and with a text.
@@ -87,10 +90,57 @@ def _combined(name: bytes, numbers: list[int]) -> int:
     return result
 
 
+class Operation:
+    """An operation on elements, some at a time. `matched` is what MATCH counts."""
+
+    __slots__ = ("_count", "_matched", "_name", "_number", "_whole")
+
+    def __init__(self, name: bytes, matched: bytes) -> None:
+        self._name: Final = name
+        self._matched: Final = matched
+        self._count = 0
+        # The result so far; None before the first number.
+        self._number: _Number | None = None
+        self._whole: int | None = None
+
+    def take(self, elements: list[bytes]) -> None:
+        """Continue with these elements."""
+        name = self._name
+        if name == b"MATCH":
+            self._count += elements.count(self._matched)
+        elif name in (b"SUM", b"MIN", b"MAX"):
+            numbers = _numbers(elements)
+            if self._number is not None:
+                numbers.insert(0, self._number)
+            if numbers:
+                self._number = _total(numbers) if name == b"SUM" else _extreme(numbers, name == b"MIN")
+        else:
+            whole = _integers(elements)
+            if self._whole is not None:
+                whole.insert(0, self._whole)
+            if whole:
+                self._whole = _combined(name, whole)
+
+    def reply(self) -> Reply:
+        """The result; null without numbers."""
+        if self._name == b"MATCH":
+            return self._count
+        return self._whole if self._number is None else self._number.text()
+
+
+def _steps(operation: Operation, pages: Iterator[list[Any]]) -> Steps:
+    """The work of AROP on many elements. Returns the reply."""
+    for page in pages:
+        operation.take([element for _, element in page])
+        yield
+    return operation.reply()
+
+
 @command(
     "AROP",
     arity=-5,
     flags=Flag.READONLY,
+    traits=Trait.IN_SLICES,
     keys=READ_KEYS,
     categories=("array",),
     group="array",
@@ -145,13 +195,11 @@ def arop(context: Context, argv: list[bytes]) -> Reply:
             # A long double holds each of these integers, and each sum on the way.
             number = None if name in (b"AND", b"OR", b"XOR") else long_double.parse(b"%d" % result)
             return result if number is None else long_double.general_text(number)
-    elements: list[bytes] = [] if value is None else value.slices.texts(first, last)
-    if name == b"MATCH":
-        return elements.count(argv[5])
-    if name in (b"SUM", b"MIN", b"MAX"):
-        numbers = _numbers(elements)
-        if not numbers:
-            return None
-        return (_total(numbers) if name == b"SUM" else _extreme(numbers, name == b"MIN")).text()
-    whole = _integers(elements)
-    return _combined(name, whole) if whole else None
+    if value is None:
+        return 0 if name == b"MATCH" else None
+    operation = Operation(name, argv[5] if name == b"MATCH" else b"")
+    count = value.slices.count_between(first, last) if len(value) > STEP_COUNT else 0
+    if count > STEP_COUNT:
+        return carried_out(context, argv, count, _steps(operation, value.pages(first, last)))
+    operation.take(value.slices.texts(first, last))
+    return operation.reply()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
+from ...protocol.encoder import ENCODERS, Encoder
 from ...protocol.replies import Reply
 from ...store.companions.array_value import ArrayValue
 from ...store.errors import GenericError, syntax_error
 from ...store.glob import matches
-from ..core.table import Argument, Flag, command
+from ..core.long_replies import encoded
+from ..core.table import Argument, Flag, Trait, command
 from ..execution.context import Context
+from ..execution.sliced_work import Steps
+from ..execution.slices import STEP_COUNT, carried_out, is_awaited
 from .arguments import KEY, READ_KEYS, index_of, index_reply, limit_of
 from .patterns import Pattern, check_length
 
@@ -77,6 +82,12 @@ class _Search:
                 return [pair for pair in page if matches(text, pair[1], False)]
         return [pair for pair in page if self.accepts(pair[1])]
 
+    def replies(self, page: list[Any]) -> list[Reply]:
+        """The elements of the reply for the pairs that match."""
+        if self.with_values:
+            return [[index_reply(index), element] for index, element in self.accepted(page)]
+        return [index_reply(index) for index, _ in self.accepted(page)]
+
     def accepts(self, element: bytes) -> bool:
         """Whether an element matches one predicate, or all of them with AND."""
         for name, text in self._predicates:
@@ -98,6 +109,26 @@ class _Search:
 _LAST: Final = -1
 
 
+def _steps(search: _Search, pages: Iterator[list[Any]], encode: Encoder) -> Steps:
+    """The work of ARGREP on many elements. Returns the number of those of the reply, and their encoded pieces."""
+    count = 0
+    pieces: list[bytes] = []
+    for page in pages:
+        replies = search.replies(page)
+        if search.limit:
+            replies = replies[: search.limit - count]
+        count += len(replies)
+        if replies:
+            words: list[bytes] = []
+            for each in replies:
+                encode(each, words)
+            pieces.append(b"".join(words))
+        if count and count == search.limit:
+            break
+        yield
+    return count, pieces
+
+
 def _bound(token: bytes) -> int:
     """An index; `-` is the first one, and `+` is `_LAST`. Raises GenericError."""
     return 0 if token == b"-" else _LAST if token == b"+" else index_of(token)
@@ -107,6 +138,7 @@ def _bound(token: bytes) -> int:
     "ARGREP",
     arity=-6,
     flags=Flag.READONLY,
+    traits=Trait.IN_SLICES,
     keys=READ_KEYS,
     categories=("array",),
     group="array",
@@ -167,10 +199,13 @@ def argrep(context: Context, argv: list[bytes]) -> Reply:
     if value is not None:
         start = value.end - 1 if start == _LAST else start
         end = value.end - 1 if end == _LAST else end
-        for page in value.pages(min(start, end), max(start, end), start > end):
-            for index, element in search.accepted(page):
-                number = index_reply(index)
-                found.append([number, element] if search.with_values else number)
-                if len(found) == search.limit:
-                    return found
+        pages = value.pages(min(start, end), max(start, end), start > end)
+        count = value.slices.count_between(min(start, end), max(start, end)) if len(value) > STEP_COUNT else 0
+        if count > STEP_COUNT:
+            result = carried_out(context, argv, count, _steps(search, pages, ENCODERS[context.client.protocol]))
+            return result if is_awaited(result) else encoded(*result)
+        for page in pages:
+            found += search.replies(page)
+            if search.limit and len(found) >= search.limit:
+                return found[: search.limit]
     return found

@@ -37,6 +37,17 @@ def _bulks(texts: list[bytes]) -> Iterator[bytes]:
         yield bulks(part)
 
 
+def encoded(count: int, pieces: list[bytes]) -> tuple[Any, ...]:
+    """The array of so many elements, which are encoded already. No one else must have the list."""
+    return (b"*%d\r\n" % count, _taken(pieces))
+
+
+def _taken(pieces: list[bytes]) -> Iterator[bytes]:
+    pieces.reverse()
+    while pieces:
+        yield pieces.pop()
+
+
 def maps_of(rows: list[tuple[Any, ...]], form: MapForm) -> tuple[Any, ...]:
     """The array of the maps with these values."""
     return (form.encode_array(rows),) if len(rows) <= AT_ONCE_MAX else array_of(rows, form.encode)

@@ -11,6 +11,7 @@ from ...protocol.replies import Reply
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import GenericError, shown
 from ...store.events import DEL, Event
+from ..core.long_replies import encoded
 from ..core.numbers import integer
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
@@ -277,7 +278,7 @@ class Search:
             return result
         count, content = result
         if self.destination is None:
-            return (b"*%d\r\n" % count, _sent(content))
+            return encoded(count, content)
         return self._store(context, argv, self.destination, content, count, event)
 
     def _add_members(self, value: SortedSetValue, start: int, stop: int, found: Found) -> None:
@@ -334,9 +335,16 @@ class Search:
                 if not position % STEP_COUNT:
                     yield
             if rank + 1 < len(found):
-                indexes = unsorted
-                yield from sort_part(keys, indexes, 0, count)
-        return indexes[:count]
+                yield from sort_part(keys, unsorted, 0, count)
+                indexes, unsorted = unsorted, indexes
+            # Numbers of which there are many are freed in steps.
+            nearest = indexes[:count]
+            for numbers in (keys, unsorted, indexes):
+                while numbers:
+                    del numbers[-STEP_COUNT:]
+                    yield
+            return nearest
+        return indexes
 
     def _shown(self, found: Found, index: int) -> Reply:
         """A member as the reply has it: alone, or with its distance, its score and its place."""
@@ -378,10 +386,3 @@ class Search:
         db.overwrite(key, stored, event, context.now_ms)
         context.log_words(argv, count)
         return count
-
-
-def _sent(pieces: list[bytes]) -> Iterator[bytes]:
-    """The pieces, which are freed one by one."""
-    pieces.reverse()
-    while pieces:
-        yield pieces.pop()

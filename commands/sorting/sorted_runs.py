@@ -46,6 +46,10 @@ def sort_in_steps(items: list[Any], key: Key, *, reverse: bool) -> Generator[Non
     largest = [item for number, run in enumerate(runs) for item in run[starts[number] :]]
     largest.sort(key=key)
     ordered += largest
+    # The items lie anywhere in memory: to let go of all of them takes a while.
+    for run in runs:
+        run.clear()
+        yield
     if reverse:
         ordered.reverse()
     return ordered

@@ -92,6 +92,21 @@ ORDERED = [
     "GEORADIUS g 1 2 20000 km COUNT 9 DESC WITHDIST",
     "GEORADIUS_RO g 1 2 20000 km ASC",
     "GEORADIUSBYMEMBER g p7 20000 km",
+    "ARGREP a - + MATCH 7",
+    "ARGREP a + - GLOB *3* RE 1.5 AND WITHVALUES",
+    "ARGREP a 5 + EXACT 7.5 LIMIT 1",
+    "ARGREP a + - RE 7.5 LIMIT 300 WITHVALUES",
+    "ARGREP a - + MATCH none",
+    "ARGREP a - + MATCH 1 LIMIT 99999",
+    "AROP a 0 99999 SUM",
+    "AROP a 3 99999 MIN",
+    "AROP a 99999 3 MAX",
+    "AROP a 0 99999 AND",
+    "AROP a 9 99999 OR",
+    "AROP a 0 99999 XOR",
+    "AROP a 0 99999 MATCH -3.5",
+    "AROP words 0 99999 SUM",
+    "AROP words 0 99999 OR",
     "GEORADIUSBYMEMBER_RO g p7 9000 mi COUNT 3",
 ]
 # Each stores its result as `d`.
@@ -147,6 +162,8 @@ def fill(wire: Wire, size: int) -> None:
     add("SADD", "i2", ((each,) for each in range(0, 3 * size, 3)))
     add("ZADD", "few", ((each, f"m{each}") for each in range(9)))
     add("ZADD", "zero", ((drawn.choice(("0", "-0")), f"m{each}") for each in range(size)))
+    add("ARMSET", "a", ((each, f"-{each}.5" if each % 3 else each) for each in range(size)))
+    add("ARMSET", "words", ((each, f"w{each}") for each in range(size)))
     places = ((drawn.randrange(-60, 60), drawn.randrange(-50, 50), f"p{each}") for each in range(size))
     add("GEOADD", "g", places)
 
