@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ...protocol.encoder import bulks
 from ...protocol.replies import Reply, SetReply
 from ...store.companions.set_value import SetValue
 from ...store.errors import GenericError
@@ -10,6 +13,7 @@ from ...store.glob import matching_texts
 from ..core.member_scan import parse_cursor, parse_member_scan
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from ..execution.slices import LONG_COUNT, STEP_COUNT
 
 
 @command(
@@ -206,7 +210,17 @@ def scard(context: Context, argv: list[bytes]) -> Reply:
 def smembers(context: Context, argv: list[bytes]) -> Reply:
     """SMEMBERS key. Returns the members. Raises WrongType. Source: Redis 1.0."""
     value = context.db.read_companion(argv[1], SetValue, context.now_ms)
+    if value is not None and len(value) >= LONG_COUNT:
+        header = b"%b%d\r\n" % (b"~" if context.client.protocol == 3 else b"*", len(value))
+        return (header, _pieces(context, value.copy()))
     return SetReply([] if value is None else value.members())
+
+
+def _pieces(context: Context, value: SetValue) -> Iterator[bytes]:
+    """The members of a large set that no one else has, encoded while they are sent."""
+    for members in value.parts(STEP_COUNT):
+        yield bulks(members)
+    context.store.garbage.add_value(value)
 
 
 @command(

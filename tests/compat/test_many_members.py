@@ -22,6 +22,7 @@ LONG = LONG_COUNT + STEP_COUNT
 
 # Replies with sets in an order of their own are compared sorted.
 UNORDERED = [
+    "SMEMBERS s1",
     "SUNION s1 s2",
     "SINTER s1 s2 s3",
     "SDIFF s1 s3",
