@@ -13,12 +13,12 @@ from ...store.errors import GenericError, shown
 from ...store.events import DEL, Event
 from ..core.long_replies import encoded
 from ..core.numbers import integer
+from ..core.sorted_runs import sort_in_steps
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
 from ..execution.slices import STEP_COUNT, carried_out, is_awaited, result_of
 from ..sorted_sets.ranges import ScoreBound, score_ranks
 from ..sorting.partial_sort import sort_part
-from ..sorting.sorted_runs import sort_in_steps
 from .arguments import number, place, shown_distance, unit
 from .geohash import Cell, place_of
 from .shapes import Shape

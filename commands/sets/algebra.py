@@ -12,11 +12,11 @@ from ...store.events import DEL, SDIFFSTORE, SINTERSTORE, SUNIONSTORE, Event
 from ...store.limits import Limits
 from ..core.long_replies import bulks_of
 from ..core.numbers import INT64_MAX, integer_between
+from ..core.sorted_runs import sort_in_steps
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
 from ..execution.slices import STEP_COUNT, carried_out, is_awaited
-from ..sorting.sorted_runs import sort_in_steps
 
 LIMIT_NEGATIVE: Final = b"LIMIT can't be negative"
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from ...store.errors import NUL, GenericError
 from ..core.numbers import parse_float
+from ..core.sorted_runs import sort_in_steps
 from ..execution.slices import STEP_COUNT
 from .partial_sort import sort_part
 from .patterns import until_nul
-from .sorted_runs import sort_in_steps
 
 NOT_A_NUMBER: Final = b"One or more scores can't be converted into double"
 

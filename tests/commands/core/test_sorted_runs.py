@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from headrace.commands.core.sorted_runs import RUN_COUNT, sort_in_steps
 from headrace.commands.execution.slices import STEP_COUNT, result_of
 from headrace.commands.sorting.order import (
     sort_by_numbers,
@@ -13,7 +14,6 @@ from headrace.commands.sorting.order import (
     sort_few_by_numbers,
     sort_few_by_own_texts,
 )
-from headrace.commands.sorting.sorted_runs import RUN_COUNT, sort_in_steps
 
 SIZES = [0, 1, RUN_COUNT, RUN_COUNT + 1, 3 * RUN_COUNT - 1, 10 * RUN_COUNT]
 
