@@ -91,7 +91,7 @@ def _combined(name: bytes, numbers: list[int]) -> int:
 
 
 class Operation:
-    """An operation on elements, some at a time. `matched` is what MATCH counts."""
+    """An operation on many elements, some at a time. `matched` is what MATCH counts."""
 
     __slots__ = ("_count", "_matched", "_name", "_number", "_whole")
 
@@ -195,11 +195,17 @@ def arop(context: Context, argv: list[bytes]) -> Reply:
             # A long double holds each of these integers, and each sum on the way.
             number = None if name in (b"AND", b"OR", b"XOR") else long_double.parse(b"%d" % result)
             return result if number is None else long_double.general_text(number)
-    if value is None:
-        return 0 if name == b"MATCH" else None
-    operation = Operation(name, argv[5] if name == b"MATCH" else b"")
-    count = value.slices.count_between(first, last) if len(value) > STEP_COUNT else 0
-    if count > STEP_COUNT:
+    if value is not None and len(value) > STEP_COUNT:
+        count = value.slices.count_between(first, last)
+        operation = Operation(name, argv[5] if name == b"MATCH" else b"")
         return carried_out(context, argv, count, _steps(operation, value.pages(first, last)))
-    operation.take(value.slices.texts(first, last))
-    return operation.reply()
+    elements: list[bytes] = [] if value is None else value.slices.texts(first, last)
+    if name == b"MATCH":
+        return elements.count(argv[5])
+    if name in (b"SUM", b"MIN", b"MAX"):
+        numbers = _numbers(elements)
+        if not numbers:
+            return None
+        return (_total(numbers) if name == b"SUM" else _extreme(numbers, name == b"MIN")).text()
+    whole = _integers(elements)
+    return _combined(name, whole) if whole else None

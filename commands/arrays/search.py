@@ -205,7 +205,9 @@ def argrep(context: Context, argv: list[bytes]) -> Reply:
             result = carried_out(context, argv, count, _steps(search, pages, ENCODERS[context.client.protocol]))
             return result if is_awaited(result) else encoded(*result)
         for page in pages:
-            found += search.replies(page)
-            if search.limit and len(found) >= search.limit:
-                return found[: search.limit]
+            for index, element in search.accepted(page):
+                number = index_reply(index)
+                found.append([number, element] if search.with_values else number)
+                if len(found) == search.limit:
+                    return found
     return found

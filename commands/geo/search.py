@@ -177,32 +177,16 @@ class Search:
 
     def run(self, context: Context, argv: list[bytes], event: Event) -> Reply:
         """Search. Returns the members, or how many were stored; Blocked or POSTPONED while many are looked at."""
-        value = self.value
-        if value is not None and len(value) > STEP_COUNT:
-            count, ranges = self._measured(value)
-            if count > STEP_COUNT:
-                steps = self._steps(context, value, ranges)
-                return self._finished(context, argv, event, carried_out(context, argv, count, steps))
-        else:
-            ranges = () if value is None else self._ranges(value)
-        found = Found()
-        if value is not None:
-            self._find(value, ranges, found)
+        value, found = self.value, Found()
+        if value is not None and not self._find_few(value, found):
+            steps = self._steps(context, value)
+            return self._finished(context, argv, event, carried_out(context, argv, len(value), steps))
         indexes = self._order(found)
         if self.destination is None:
             return [self._shown(found, index) for index in indexes]
         stored = self._empty(context)
         self._put(stored, found, indexes)
         return self._store(context, argv, self.destination, stored, len(indexes), event)
-
-    def _measured(self, value: SortedSetValue) -> tuple[int, Iterable[Range]]:
-        """How many members are looked at, and their ranges. With ANY these are found one by one, as in most cases the
-        first ones are enough.
-        """
-        if self.any:
-            return len(value), self._ranges(value)
-        ranges = list(self._ranges(value))
-        return sum([stop - start for start, stop in ranges]), ranges
 
     def _ranges(self, value: SortedSetValue) -> Iterator[Range]:
         """Yield the ranks from and before which the members of each cell are."""
@@ -221,32 +205,42 @@ class Search:
         """The number of members that ends a search; 0 if all are wanted."""
         return self.count if self.any else 0
 
-    def _find(self, value: SortedSetValue, ranges: Iterable[Range], found: Found) -> None:
-        """Find the members in the shape, in the order of the cells and their scores."""
-        limit = self._limit
+    def _find_few(self, value: SortedSetValue, found: Found) -> bool:
+        """Find the members in the shape, in the order of the cells and their scores. Returns False if many have to be
+        looked at.
+        """
+        ranges: Iterable[Range] = self._ranges(value)
+        if len(value) > STEP_COUNT and not self.any:
+            ranges = list(ranges)
+            if sum([stop - start for start, stop in ranges]) > STEP_COUNT:
+                return False
+        limit, left = self._limit, STEP_COUNT
         for start, stop in ranges:
             for begin in range(start, stop, BATCH_COUNT):
-                self._add_members(value, begin, min(begin + BATCH_COUNT, stop), found)
+                if left <= 0:
+                    return False
+                end = min(begin + BATCH_COUNT, stop)
+                self._add_members(value, begin, end, found)
                 if limit and len(found) >= limit:
-                    return
+                    return True
+                left -= end - begin
+        return True
 
-    def _find_in_steps(
-        self, value: SortedSetValue, ranges: Iterable[Range], found: Found
-    ) -> Generator[None, None, None]:
-        """Like `_find`, among many members."""
+    def _find_in_steps(self, value: SortedSetValue, found: Found) -> Generator[None, None, None]:
+        """Like `_find_few`, among many members."""
         limit = self._limit
-        for start, stop in ranges:
+        for start, stop in self._ranges(value):
             for begin in range(start, stop, BATCH_COUNT):
                 self._add_members(value, begin, min(begin + BATCH_COUNT, stop), found)
                 if limit and len(found) >= limit:
                     return
                 yield
 
-    def _steps(self, context: Context, value: SortedSetValue, ranges: Iterable[Range]) -> Steps:
+    def _steps(self, context: Context, value: SortedSetValue) -> Steps:
         """The work of a search among many members. Returns their number, and a sorted set to store or the encoded
         elements of the reply."""
         found = Found()
-        yield from self._find_in_steps(value, ranges, found)
+        yield from self._find_in_steps(value, found)
         ordered: list[int] | None = None
         if self._is_ordered:
             ordered = yield from self._order_in_steps(found)
@@ -283,11 +277,11 @@ class Search:
 
     def _add_members(self, value: SortedSetValue, start: int, stop: int, found: Found) -> None:
         """Add the members between two ranks that are in the shape, until there are enough."""
-        limit, distance_within = self._limit, self.shape.distance_within
+        limit, shape = self._limit, self.shape
         members, scores, distances = found.members, found.scores, found.distances
         for member, score in value.scored(start, stop):
             longitude, latitude = place_of(score)
-            size = distance_within(longitude, latitude)
+            size = shape.distance_within(longitude, latitude)
             if size is not None:
                 members.append(member)
                 scores.append(score)

@@ -82,12 +82,21 @@ def _difference(sets: list[SetValue | None], count: int) -> Parts:
 
 def _all_count(sets: list[SetValue | None]) -> int:
     """What a union looks at."""
-    return sum([len(value) for value in sets if value is not None])
+    count = 0
+    for value in sets:
+        if value is not None:
+            count += len(value)
+    return count
 
 
 def _smallest_count(sets: list[SetValue | None]) -> int:
     """What an intersection looks at, in each of the other sets too."""
-    return min([0 if value is None else len(value) for value in sets])
+    count = _first_count(sets)
+    for value in sets:
+        size = 0 if value is None else len(value)
+        if size < count:
+            count = size
+    return count
 
 
 def _first_count(sets: list[SetValue | None]) -> int:

@@ -174,7 +174,11 @@ def _difference(operands: Operands) -> Scores:
 
 def _all_count(operands: list[Operand | None]) -> int:
     """What a union looks at."""
-    return sum([len(each) for each in operands if each is not None])
+    count = 0
+    for each in operands:
+        if each is not None:
+            count += len(each.value)
+    return count
 
 
 def _smallest_count(operands: list[Operand | None]) -> int:
@@ -231,15 +235,18 @@ def _store(
 ) -> Reply:
     """Stores the result at `argv[1]`. Returns its number of members. Raises GenericError, WrongType."""
     operands = _operands(context, argv, 2, name, has_weights=has_weights, takes_scores=False)
-    result = _of_many(context, argv, operands, combination)
-    if is_awaited(result):
-        return result
-    if result is None:
+    found = _of_many(context, argv, operands, combination)
+    if found is None:
         scores = combination.few(operands)
         result = SortedSetValue(context.limits)
-        result.expect(len(scores), max(map(len, scores), default=0))
+        if scores:
+            result.expect(len(scores), max(map(len, scores)))
         for member, score in scores.items():
             result.put(member, score)
+    elif is_awaited(found):
+        return found
+    else:
+        result = found
     key, db = argv[1], context.db
     if not len(result):
         if db.delete(key, DEL):

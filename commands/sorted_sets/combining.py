@@ -15,6 +15,8 @@ from .operands import Operand, Pairs, Scores, as_number, merged
 # Members of the result, a part at a time; an empty part is work without a result yet.
 Parts = Iterator[Pairs]
 
+# Members of which those that all values have are counted at once.
+MEMBERS_AT_ONCE: Final = 256
 # Tables of a union: a power of two, so that each is filled, grows and is freed in little time.
 TABLES_COUNT: Final = 512
 
@@ -88,19 +90,30 @@ def result_of_parts(limits: Limits, parts: Parts) -> Steps:
     return result
 
 
+def _members(value: SortedSetValue | SetValue) -> Iterator[list[bytes]]:
+    """Yield the members, some at a time: those of a sorted set descending, as Redis looks at them."""
+    if isinstance(value, SetValue):
+        yield from value.parts(MEMBERS_AT_ONCE)
+    else:
+        for stop in range(len(value), 0, -MEMBERS_AT_ONCE):
+            yield value.members(max(stop - MEMBERS_AT_ONCE, 0), stop, reverse=True)
+
+
 def common_count(values: list[SortedSetValue | SetValue], limit: int) -> Steps:
     """The number of members that all values have, at most `limit`."""
-    ordered = sorted(values, key=len)
-    smallest, others = ordered[0], ordered[1:]
-    found = 0
-    for index, member in enumerate(smallest.members_in_turn()):
-        if not index % STEP_COUNT:
+    smallest, *others = sorted(values, key=len)
+    found = looked_at = 0
+    for members in _members(smallest):
+        for member in members:
+            for other in others:
+                if member not in other:
+                    break
+            else:
+                found += 1
+                if found == limit:
+                    return found
+        looked_at += len(members)
+        if looked_at >= STEP_COUNT:
+            looked_at = 0
             yield
-        for other in others:
-            if member not in other:
-                break
-        else:
-            found += 1
-            if found == limit:
-                break
     return found
