@@ -220,7 +220,7 @@ class Search:
                 if left <= 0:
                     return False
                 end = min(begin + BATCH_COUNT, stop)
-                self._add_members(value, begin, end, found)
+                self._add_members(value, begin, end, found, limit)
                 if limit and len(found) >= limit:
                     return True
                 left -= end - begin
@@ -231,7 +231,7 @@ class Search:
         limit = self._limit
         for start, stop in self._ranges(value):
             for begin in range(start, stop, BATCH_COUNT):
-                self._add_members(value, begin, min(begin + BATCH_COUNT, stop), found)
+                self._add_members(value, begin, min(begin + BATCH_COUNT, stop), found, limit)
                 if limit and len(found) >= limit:
                     return
                 yield
@@ -275,9 +275,9 @@ class Search:
             return encoded(count, content)
         return self._store(context, argv, self.destination, content, count, event)
 
-    def _add_members(self, value: SortedSetValue, start: int, stop: int, found: Found) -> None:
-        """Add the members between two ranks that are in the shape, until there are enough."""
-        limit, shape = self._limit, self.shape
+    def _add_members(self, value: SortedSetValue, start: int, stop: int, found: Found, limit: int) -> None:
+        """Add the members between two ranks that are in the shape, until there are as many as `limit`, unless 0."""
+        shape = self.shape
         members, scores, distances = found.members, found.scores, found.distances
         for member, score in value.scored(start, stop):
             longitude, latitude = place_of(score)

@@ -150,9 +150,8 @@ def _store(context: Context, argv: list[bytes], combine: Combine, measure: Measu
     """Stores the result of sets under `argv[1]`. Returns its number of members; Blocked while they are combined."""
     db, key = context.db, argv[1]
     sets = _sets(context, argv[2:])
-    count = measure(sets)
-    if count > STEP_COUNT:
-        result = carried_out(context, argv, count, _result(context.limits, combine(sets, STEP_COUNT)))
+    if _all_count(sets) > STEP_COUNT:
+        result = carried_out(context, argv, measure(sets), _result(context.limits, combine(sets, STEP_COUNT)))
         if is_awaited(result):
             return result
     else:
@@ -169,15 +168,17 @@ def _store(context: Context, argv: list[bytes], combine: Combine, measure: Measu
 
 
 def _read(
-    context: Context, argv: list[bytes], combine: Combine, measure: Measure, *, may_repeat: bool = False
+    context: Context,
+    argv: list[bytes],
+    sets: list[SetValue | None],
+    combine: Combine,
+    measure: Measure,
+    *,
+    may_repeat: bool = False,
 ) -> Reply:
-    """The members of a result; Blocked or POSTPONED while they are combined. Raises WrongType."""
-    sets = _sets(context, argv[1:])
-    count = measure(sets)
-    parts = combine(sets, STEP_COUNT)
-    if count <= STEP_COUNT:
-        return SetReply(_members(sets, parts, may_repeat=may_repeat))
-    found = carried_out(context, argv, count, _steps(context, sets, parts, may_repeat=may_repeat))
+    """The members of a result of many members; Blocked or POSTPONED while they are combined."""
+    steps = _steps(context, sets, combine(sets, STEP_COUNT), may_repeat=may_repeat)
+    found = carried_out(context, argv, measure(sets), steps)
     return found if is_awaited(found) else bulks_of(found, is_set=context.client.protocol == 3)
 
 
@@ -214,10 +215,9 @@ def _card(
     limit = limit or INT64_MAX
     sets = _sets(context, argv[2 : 2 + count])
     parts = combine(sets, max(min(limit, STEP_COUNT), PART_COUNT_MIN))
-    looked_at = measure(sets)
-    if looked_at > STEP_COUNT:
+    if _all_count(sets) > STEP_COUNT:
         steps = _count(context, parts, limit, may_repeat=may_repeat)
-        return carried_out(context, argv, looked_at, steps)
+        return carried_out(context, argv, measure(sets), steps)
     found: set[bytes] = set()
     for part in parts:
         found.update(part)
@@ -242,7 +242,10 @@ def _card(
 )
 def sinter(context: Context, argv: list[bytes]) -> Reply:
     """SINTER key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
-    return _read(context, argv, _intersection, _smallest_count)
+    sets = _sets(context, argv[1:])
+    if _all_count(sets) > STEP_COUNT:
+        return _read(context, argv, sets, _intersection, _smallest_count)
+    return SetReply(_members(sets, _intersection(sets, STEP_COUNT), may_repeat=False))
 
 
 @command(
@@ -261,7 +264,10 @@ def sinter(context: Context, argv: list[bytes]) -> Reply:
 )
 def sunion(context: Context, argv: list[bytes]) -> Reply:
     """SUNION key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
-    return _read(context, argv, _union, _all_count, may_repeat=True)
+    sets = _sets(context, argv[1:])
+    if _all_count(sets) > STEP_COUNT:
+        return _read(context, argv, sets, _union, _all_count, may_repeat=True)
+    return SetReply(_members(sets, _union(sets, STEP_COUNT), may_repeat=True))
 
 
 @command(
@@ -280,7 +286,10 @@ def sunion(context: Context, argv: list[bytes]) -> Reply:
 )
 def sdiff(context: Context, argv: list[bytes]) -> Reply:
     """SDIFF key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
-    return _read(context, argv, _difference, _first_count)
+    sets = _sets(context, argv[1:])
+    if _all_count(sets) > STEP_COUNT:
+        return _read(context, argv, sets, _difference, _first_count)
+    return SetReply(_members(sets, _difference(sets, STEP_COUNT), may_repeat=False))
 
 
 @command(

@@ -163,6 +163,20 @@ def _intersection(operands: Operands) -> Scores:
     return found
 
 
+def _common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> int:
+    """The number of members that all values have, at most `limit` unless it is 0."""
+    found = 0
+    for member in smallest.members_in_turn():
+        for other in others:
+            if member not in other:
+                break
+        else:
+            found += 1
+            if found == limit:
+                break
+    return found
+
+
 def _difference(operands: Operands) -> Scores:
     """The members of the first operand that no other one has."""
     first = operands.operands[0]
@@ -460,5 +474,8 @@ def zintercard(context: Context, argv: list[bytes]) -> Reply:
     present = [value for value in values if value is not None]
     if len(present) < count:
         return 0
-    steps = common_count(present, limit or INT64_MAX)
-    return carried_out(context, argv, min(map(len, present)), steps)
+    present.sort(key=len)
+    smallest, others = present[0], present[1:]
+    if len(smallest) > STEP_COUNT:
+        return carried_out(context, argv, len(smallest), common_count(smallest, others, limit or INT64_MAX))
+    return _common_count(smallest, others, limit)

@@ -99,9 +99,8 @@ def _members(value: SortedSetValue | SetValue) -> Iterator[list[bytes]]:
             yield value.members(max(stop - MEMBERS_AT_ONCE, 0), stop, reverse=True)
 
 
-def common_count(values: list[SortedSetValue | SetValue], limit: int) -> Steps:
+def common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> Steps:
     """The number of members that all values have, at most `limit`."""
-    smallest, *others = sorted(values, key=len)
     found = looked_at = 0
     for members in _members(smallest):
         for member in members:
