@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from ..core.numbers import integer
 from ..core.sorted_runs import sort_in_steps
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
-from ..execution.slices import STEP_COUNT, carried_out, is_awaited, result_of
+from ..execution.slices import STEP_COUNT, carried_out, emptied, is_awaited, result_of
 from ..sorted_sets.ranges import ScoreBound, score_ranks
 from ..sorting.partial_sort import sort_part
 from .arguments import number, place, shown_distance, unit
@@ -38,8 +37,8 @@ class Found:
 
     def __init__(self) -> None:
         self.members: Final[list[bytes]] = []
-        self.scores: Final = array("d")
-        self.distances: Final = array("d")
+        self.scores: Final[list[float]] = []
+        self.distances: Final[list[float]] = []
 
     def __len__(self) -> int:
         return len(self.members)
@@ -258,12 +257,9 @@ class Search:
                 for index in indexes:
                     encode(self._shown(found, index), words)
                 pieces.append(b"".join(words))
-            # The objects of a million members would be freed at once.
-            for index in indexes:
-                found.members[index] = b""
-            if ordered is not None:
-                ordered[start:stop] = [0] * len(indexes)
             yield
+        for items in (found.members, found.scores, found.distances, ordered or []):
+            yield from emptied(items)
         return (count, pieces) if stored is None else (count, stored)
 
     def _finished(self, context: Context, argv: list[bytes], event: Event, result: Any) -> Reply:
@@ -331,12 +327,9 @@ class Search:
             if rank + 1 < len(found):
                 yield from sort_part(keys, unsorted, 0, count)
                 indexes, unsorted = unsorted, indexes
-            # Numbers of which there are many are freed in steps.
             nearest = indexes[:count]
             for numbers in (keys, unsorted, indexes):
-                while numbers:
-                    del numbers[-STEP_COUNT:]
-                    yield
+                yield from emptied(numbers)
             return nearest
         return indexes
 
