@@ -64,9 +64,10 @@ class Engine:
         try:
             value = lua.run(script.action, keys, arguments, self._deadline.reasons)
             kind = type(value)
-            if kind is bytes or value is None:
+            # Lua's whole numbers within 64 bits are int.
+            if kind is bytes or kind is int or value is None:
                 return Outcome(value)
-            if kind is int or kind is float:
+            if kind is float:
                 return Outcome(whole(value))
             returned = Returned(lua, value, run.client.protocol, limit_ms)
             return Outcome(returned.reply, returned.errors)
