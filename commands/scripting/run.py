@@ -68,9 +68,10 @@ class Run:
         self._may_need_memory = b"allow-oom" in script.flags or not _is_out_of_memory(context)
         # The flags of redis.set_repl for the next writes.
         self.replication = REPL_ALL
-        # When the deadline is looked at next, as `perf_counter_ns`, and whether that is now.
+        # When the deadline is looked at next, as `perf_counter_ns`, and whether that is now. The script has just begun:
+        # its first command need not look, unless the server is to stop.
         self._look_ns = 0
-        self._must_look = True
+        self._must_look = deadline.is_stopping
         # Whether the next ordinary commands need no check but that of their rows, and whether this is true of writes.
         # What it depends on is changed by other commands only.
         self._is_quick = False

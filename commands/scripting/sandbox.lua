@@ -607,12 +607,17 @@ local function plain(value)
 end
 
 local has_libraries = host.has_libraries
-local set_words
+-- The arguments of the next function of a library.
+local function_keys, function_arguments
 
 -- Removes the state of the last script. The limit of the next one is computed anew if the memory of Lua has changed much.
 local function finish()
     overdue_text, running, is_lifted = nil, nil, false
-    set_words(nil, nil)
+    if has_libraries then
+        function_keys, function_arguments = nil, nil
+    else
+        seen.KEYS, seen.ARGV = nil, nil
+    end
     local size_kib = gcinfo()
     if size_kib > LARGE_MEMORY_KIB then
         raw_collectgarbage()
@@ -632,11 +637,8 @@ function border.set_granted(size_kib)
     granted_kib = size_kib
 end
 
--- The arguments of the next function of a library.
-local function_keys, function_arguments
-
 -- Sets KEYS and ARGV of the next script, or the arguments of the next function, as tables.
-function set_words(keys, arguments)
+local function set_words(keys, arguments)
     if has_libraries then
         function_keys, function_arguments = keys, arguments
     else
