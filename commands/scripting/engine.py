@@ -13,7 +13,7 @@ from ..execution.script_engine import Outcome
 from .errors import Failure, ScriptError
 from .interpreter import Interpreter
 from .run import REPL_ALL, Run, words_of
-from .values import Replies, Returned, WrittenError, as_int, c_text, whole
+from .values import Replies, Returned, WrittenError, as_int, c_text, short_reply, whole
 
 if TYPE_CHECKING:
     from ..execution.context import Context
@@ -69,6 +69,8 @@ class Engine:
                 return Outcome(value)
             if kind is float:
                 return Outcome(whole(value))
+            if kind is tuple:
+                return Outcome(short_reply(value, run.client.protocol))
             returned = Returned(lua, value, run.client.protocol, limit_ms)
             return Outcome(returned.reply, returned.errors)
         except Failure as failure:

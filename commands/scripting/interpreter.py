@@ -191,7 +191,11 @@ class Interpreter:
             self._reasons = reasons
 
     def run(self, action: Any, keys: list[bytes], arguments: list[bytes], reasons: Sequence[bytes] = ()) -> Any:
-        """Runs a script and returns its first result, as lupa converts it. Raises Failure."""
+        """Runs a script and returns its first result, as lupa converts it. Raises Failure.
+
+        A status becomes a tuple of True and its text, and a short array of strings, numbers and booleans a tuple of
+        False and its elements.
+        """
         self._use_reasons(reasons)
         key_count: int | None = len(keys)
         words = keys + arguments
@@ -218,8 +222,7 @@ class Interpreter:
             if not is_finished:
                 self._lift_memory()
                 self._finish()
-        # A result is one value, and an error is two.
-        if type(result) is tuple:
+        if type(result) is tuple and result[0] is None:
             raise self._failure(result[1])
         return result
 

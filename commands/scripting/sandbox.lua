@@ -596,6 +596,9 @@ raw_collectgarbage("setstepmul", 0)
 
 -- The types of values that a reply can have.
 local PLAIN = { string = true, number = true, boolean = true, table = true }
+-- Up to this number and total size in bytes, the elements of an array are handed out in one piece.
+local FLAT_COUNT_MAX = 64
+local FLAT_SIZE_MAX = 65536
 -- Replaces values within a table that a reply cannot have.
 local NOTHING = {}
 
@@ -691,8 +694,28 @@ if host.has_libraries then
     end
 end
 
+-- Returns the number of elements of an array of strings, numbers and booleans that is handed out in one piece; nil for
+-- any other table, and for one with many or long elements.
+local function flat_count(values)
+    local count, size = 0, 0
+    for key, value in next, values do
+        count = count + 1
+        if key ~= count or count > FLAT_COUNT_MAX then
+            return nil
+        end
+        local kind = type(value)
+        if kind == "string" then
+            size = size + #value
+        elseif kind ~= "number" and kind ~= "boolean" then
+            return nil
+        end
+    end
+    return count > 0 and size <= FLAT_SIZE_MAX and count or nil
+end
+
 -- Runs a script with the words `...`, of which the first `key_count` are keys; without a count, the tables are set
--- already. Python has set the limit of memory. Returns the result of the script; nil and the error if it failed.
+-- already. Python has set the limit of memory. Returns the result of the script if it is one value; true and the text of
+-- a status; false and the elements of a short array; nil and the error if the script failed.
 function border.run(action, key_count, ...)
     if key_count == 0 then
         set_words({}, { ... })
@@ -705,6 +728,18 @@ function border.run(action, key_count, ...)
     sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
     local ok, value = raw_xpcall(has_libraries and call_function or action, handle)
     sethook()
+    if ok and type(value) == "table" and not overdue_text and gcinfo() < roomy_kib then
+        local count = flat_count(value)
+        if count then
+            finish()
+            return false, raw_unpack(value, 1, count)
+        end
+        local status = rawget(value, "ok")
+        if type(status) == "string" and type(rawget(value, "err")) ~= "string" then
+            finish()
+            return true, status
+        end
+    end
     if type(value) == "table" or overdue_text then
         lift_memory() -- Lua needs memory to hand out a table
     end

@@ -258,6 +258,34 @@ def test_scripts_share_no_state(rig: Rig) -> None:
     assert evaluate(caller, "return {KEYS[1], ARGV[1]}", "1", "k", "a") == b"*2\r\n$1\r\nk\r\n$1\r\na\r\n"
 
 
+@pytest.mark.parametrize(
+    ("script", "reply"),
+    [
+        ("return {'a', 2, 2.7, true, false, 'b'}", b"*6\r\n$1\r\na\r\n:2\r\n:2\r\n:1\r\n$-1\r\n$1\r\nb\r\n"),
+        ("redis.setresp(3) return {true, false}", b"*2\r\n:1\r\n:0\r\n"),
+        ("return {}", b"*0\r\n"),
+        ("return false", b"$-1\r\n"),
+        ("return {1, 2, nil, 4}", b"*2\r\n:1\r\n:2\r\n"),
+        ("return {1, 2, x = 3}", b"*2\r\n:1\r\n:2\r\n"),
+        ("return {1, ok = 'yes'}", b"+yes\r\n"),
+        ("return {ok = 'a\\r\\nb\\0c'}", b"+a  b\r\n"),
+        ("return {ok = 'yes', err = 'ERR no'}", b"-ERR no\r\n"),
+        ("return {1, {2}, print_nothing}", b"-ERR"),
+        ("return {1, {2}, type}", b"*3\r\n:1\r\n*1\r\n:2\r\n$-1\r\n"),
+        ("return redis.call('SET', 'k', 'v')", b"+OK\r\n"),
+    ],
+)
+def test_short_results_are_those_of_the_long_way(rig: Rig, script: str, reply: bytes) -> None:
+    assert evaluate(rig.connect(), script).startswith(reply)
+
+
+def test_arrays_up_to_any_length_are_whole(rig: Rig) -> None:
+    caller = rig.connect()
+    for count in (63, 64, 65, 66, 1000):
+        script = f"local found = {{}} for i = 1, {count} do found[i] = i end return found"
+        assert evaluate(caller, script) == b"*%d\r\n" % count + b"".join(b":%d\r\n" % i for i in range(1, count + 1))
+
+
 def test_no_function_writes_to_a_table_that_all_scripts_share(rig: Rig) -> None:
     caller = rig.connect()
     calls = r"""
