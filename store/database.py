@@ -12,6 +12,7 @@ from typing import TypeVar
 from .companions.companion import Companion
 from .companions.hash_value import HashValue
 from .due_times import NEVER_DUE_MS, DueTimes
+from .editing import spliced
 from .errors import WrongType
 from .events import DEL, EXPIRED, HEXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .garbage import Garbage
@@ -20,7 +21,6 @@ from .object_sizes import text_size
 from .observed import Observed
 from .policies.stream_policy import StreamPolicy
 from .stream import Stream
-from .text import spliced
 from .value import Value, plain_text, type_name
 
 try:
@@ -212,10 +212,6 @@ class Database(Observed):
         """Return about `count` keys from `cursor` on, and the next cursor: see `KeySlots.scan`. Keys may have
         expired."""
         return self.keys.scan(cursor, count)
-
-    def neighbours(self, index: int) -> list[bytes]:
-        """Return a key and others near it: see `KeySlots.neighbours`."""
-        return self.keys.neighbours(index)
 
     # -- changing --------------------------------------------------------------------------------
 

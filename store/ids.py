@@ -98,6 +98,8 @@ def _parse_loose(token: bytes, missing_seq: int) -> StreamID:
 
 def loose_number(text: bytes) -> int:
     """An unsigned 64-bit number as strtoull reads it; a negative one wraps unless it is a canonical int64."""
+    if text.isdigit() and len(text) < U64_DIGITS_MAX:
+        return int(text)
     match = _LOOSE_NUMBER.match(text)
     if match is None:
         raise invalid_id()

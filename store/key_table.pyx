@@ -60,6 +60,11 @@ cdef enum:
     SLOT_BITS = 12
     SLOT_COUNT = 1 << SLOT_BITS
     PLACE_BITS = 32
+    # Slots whose keys are counted together, to find the key at an index.
+    GROUP_BITS = 6
+    GROUP_COUNT = SLOT_COUNT >> GROUP_BITS
+    # With more indexes than this, it pays to count the keys before each slot first.
+    FEW_INDEXES = 32
     # Longer strings are objects to which the entry refers: reading them copies nothing.
     INLINE_SIZE_MAX = 255
     # Bytes of encoded texts that are a piece of a reply.
@@ -323,6 +328,8 @@ cdef class KeyTable:
     cdef size_t weight
     # Bytes of all slots.
     cdef size_t slots_weight
+    # Keys in each group of slots.
+    cdef u32 group_counts[GROUP_COUNT]
     # No slot before this one has keys.
     cdef u32 first_slot
     cdef Due *heap
@@ -432,6 +439,7 @@ cdef class KeyTable:
         codes_of(slot)[found.index] = found.code
         slot.count += 1
         self.count += 1
+        self.group_counts[found.number >> GROUP_BITS] += 1
         self.weight += weight_of(entry)
         if found.number < self.first_slot:
             self.first_slot = found.number
@@ -457,6 +465,7 @@ cdef class KeyTable:
         memmove(codes_of(slot) + found.index, codes_of(slot) + found.index + 1, after * sizeof(u32))
         slot.count -= 1
         self.count -= 1
+        self.group_counts[found.number >> GROUP_BITS] -= 1
         self.weight -= weight_of(entry)
         if not slot.count:
             self.slots_weight -= block_size(slot_size(slot.capacity))
@@ -757,17 +766,28 @@ cdef class KeyTable:
             slot = self.slots[number]
             index = 0
 
+    cdef int locate(self, Py_ssize_t index, Found *found) except -1:
+        """Set the slot and the index in it of the key at `index` in the order of all keys."""
+        cdef u32 group = 0, number
+        if not 0 <= index < self.count:
+            raise IndexError(index)
+        while index >= self.group_counts[group]:
+            index -= self.group_counts[group]
+            group += 1
+        number = group << GROUP_BITS
+        while self.slots[number] == NULL or index >= self.slots[number].count:
+            if self.slots[number] != NULL:
+                index -= self.slots[number].count
+            number += 1
+        found.number, found.index = number, <u32>index
+        return 0
+
     def neighbours(self, Py_ssize_t index):
         """See `key_slots.KeySlots`."""
-        cdef u32 number
-        if self.slots != NULL and index >= 0:
-            for number in range(SLOT_COUNT):
-                if self.slots[number] != NULL:
-                    if index < self.slots[number].count:
-                        keys = self.keys_of(number)
-                        return keys[index:] + keys[:index]
-                    index -= self.slots[number].count
-        raise IndexError(index)
+        cdef Found found
+        self.locate(index, &found)
+        keys = self.keys_of(found.number)
+        return keys[found.index:] + keys[:found.index]
 
     def keys_at(self, list indexes not None):
         """See `key_table_plain`."""
@@ -776,6 +796,12 @@ cdef class KeyTable:
         cdef u32 number, low, high, count = 0
         cdef i64 index
         cdef list found = []
+        cdef Found place
+        if len(indexes) <= FEW_INDEXES:
+            for index in indexes:
+                self.locate(index, &place)
+                found.append(key_text(entries_of(self.slots[place.number])[place.index]))
+            return found
         for number in range(SLOT_COUNT):
             starts[number] = count
             if self.slots != NULL and self.slots[number] != NULL:
@@ -979,6 +1005,7 @@ cdef class KeyTable:
             if self.slots[number] != NULL:
                 self.slots[number].references += 1
         twin.count, twin.weight, twin.slots_weight = self.count, self.weight, self.slots_weight
+        memcpy(twin.group_counts, self.group_counts, sizeof(self.group_counts))
         return twin
 
     def take_some(self, Py_ssize_t count):
@@ -1001,6 +1028,7 @@ cdef class KeyTable:
                 expires[key] = due_of(entry)
             self.taken_count += 1
             self.count -= 1
+            self.group_counts[self.first_slot >> GROUP_BITS] -= 1
             count -= 1
             # A slot is dropped as a whole: to take entries out of it one by one, it would have to be copied.
             if self.taken_count == slot.count:
@@ -1028,12 +1056,15 @@ cdef class KeyTable:
         cdef size_t weight = 0, slots_weight = 0
         cdef Py_ssize_t count = 0
         cdef u32 expiring_count = 0
+        cdef u32 group_counts[GROUP_COUNT]
         cdef Slot *slot
         cdef Entry *entry
+        memset(group_counts, 0, sizeof(group_counts))
         for number in range(SLOT_COUNT if self.slots != NULL else 0):
             slot = self.slots[number]
             if slot == NULL:
                 continue
+            group_counts[number >> GROUP_BITS] += slot.count
             assert 0 < slot.count <= slot.capacity
             assert number >= self.first_slot
             slots_weight += block_size(slot_size(slot.capacity))
@@ -1052,6 +1083,8 @@ cdef class KeyTable:
         if self.slots != NULL:
             slots_weight += block_size(SLOT_COUNT * sizeof(Slot *))
         assert (count, weight, slots_weight) == (self.count, self.weight, self.slots_weight)
+        if not self.is_copy:
+            assert memcmp(group_counts, self.group_counts, sizeof(group_counts)) == 0
         assert expiring_count == self.heap_count
         for index in range(1, self.heap_count):
             assert self.heap[(index - 1) // ARITY].time_ms <= self.heap[index].time_ms

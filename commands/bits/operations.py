@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from ...protocol.replies import Reply
+from ...store.editing import edited
 from ...store.errors import GenericError, syntax_error
 from ...store.events import DEL, SET
-from ...store.text import edited
 from ..core.table import Argument, KeySpec, command
 from ..execution.context import Context
 from ..strings.values import WRITE

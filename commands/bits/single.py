@@ -6,9 +6,10 @@ from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.database import Database
+from ...store.editing import spliced
 from ...store.errors import GenericError
 from ...store.events import SETBIT
-from ...store.text import EMBEDDED_SIZE_MAX, EditedText, spliced
+from ...store.text import EMBEDDED_SIZE_MAX, EditedText
 from ..core.numbers import integer_between, parse_integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...protocol.replies import Reply
 from ...store.errors import ReplyError
@@ -14,12 +13,19 @@ if TYPE_CHECKING:
     from .library_set import Function, LibrarySet
 
 
-@dataclass(slots=True)
-class Outcome:
-    """The reply of a script, and the errors in it, each with whether it was counted when it was raised."""
+# Errors of a script, each with whether it was counted when it was raised.
+ScriptErrors = list[tuple[ReplyError, bool]]
+NO_ERRORS: Final[ScriptErrors] = []
 
-    reply: Reply
-    errors: list[tuple[ReplyError, bool]] = field(default_factory=list)
+
+class Outcome:
+    """The reply of a script, and the errors in it."""
+
+    __slots__ = ("errors", "reply")
+
+    def __init__(self, reply: Reply, errors: ScriptErrors = NO_ERRORS) -> None:
+        self.reply = reply
+        self.errors = errors
 
 
 class ScriptEngine(Protocol):
@@ -63,8 +69,16 @@ class ScriptEngine(Protocol):
         """Whether the script of a digest is cached; asking counts as a use of it."""
         ...
 
-    def run(self, digest: bytes, keys: list[bytes], arguments: list[bytes], *, read_only: bool) -> Outcome:
-        """Run a cached script for the current client. Raises ReplyError if it is refused before it starts."""
+    def run_text(self, text: bytes, keys: list[bytes], arguments: list[bytes], *, read_only: bool) -> Outcome:
+        """Compile a script if it is not cached, and run it for the current client. Raises ReplyError if it does not
+        compile, or is refused before it starts.
+        """
+        ...
+
+    def run_known(self, digest: bytes, keys: list[bytes], arguments: list[bytes], *, read_only: bool) -> Outcome | None:
+        """Run a cached script for the current client; None if it is not cached. Raises ReplyError if it is refused
+        before it starts.
+        """
         ...
 
     def flush(self) -> None:

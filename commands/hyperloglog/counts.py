@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...protocol.replies import OK, Reply
 from ...store.database import Database
+from ...store.editing import edited
 from ...store.errors import CorruptHyperLogLog, NotHyperLogLog
 from ...store.events import PFADD
 from ...store.hyperloglog import (
@@ -21,7 +22,7 @@ from ...store.hyperloglog import (
 )
 from ...store.hyperloglog_form import REGISTERS_COUNT
 from ...store.registers import merged, merged_packed, packed, place_of, raised_dense, unpacked
-from ...store.text import EMBEDDED_SIZE_MAX, edited
+from ...store.text import EMBEDDED_SIZE_MAX
 from ...store.value import Value, plain_text
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from ...persistence.errors import RdbError
@@ -58,16 +57,18 @@ def _is_check_wanted(context: Context) -> bool:
     return setting == b"yes" or (setting == b"clients" and context.client.user.sanitizes_payload)
 
 
-@dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """The options of RESTORE."""
+    """The options of RESTORE. It is no dataclass, because a compiled dataclass is slower."""
 
-    replace: bool
-    is_absolute: bool
-    # Idle time of the restored value.
-    idle_s: int
-    # Its counter of uses, for an LFU policy.
-    frequency: int | None
+    __slots__ = ("frequency", "idle_s", "is_absolute", "replace")
+
+    def __init__(self, replace: bool, is_absolute: bool, idle_s: int, frequency: int | None) -> None:
+        self.replace: Final = replace
+        self.is_absolute: Final = is_absolute
+        # Idle time of the restored value.
+        self.idle_s: Final = idle_s
+        # Its counter of uses, for an LFU policy.
+        self.frequency: Final = frequency
 
 
 def _parse_options(argv: list[bytes]) -> RestoreOptions:
@@ -173,8 +174,10 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
         db.expires[key] = due_ms
     db.announce(RESTORE, key)
     db.announce_overwritten(key, old, value)
-    absolute = () if options.is_absolute or not due_ms else (b"ABSTTL",)
-    context.log(argv[0], key, b"%d" % due_ms, *argv[3:], *absolute)
+    words = [argv[0], key, b"%d" % due_ms, *argv[3:]]
+    if due_ms and not options.is_absolute:
+        words.append(b"ABSTTL")
+    context.log_words(words)
     return OK
 
 

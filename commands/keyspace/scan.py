@@ -97,12 +97,12 @@ def randomkey(context: Context, argv: list[bytes]) -> Reply:
     db = context.db
     tries_count = 0
     while db.keys:
-        for key in db.neighbours(int(random.random() * len(db.keys))):
-            if db.get(key, context.now_ms) is not None:
-                return key
-            tries_count += 1
-            if tries_count >= STALE_TRIES_MAX and db.keeps_expired and len(db.expires) == len(db.keys):
-                return key
+        key = db.keys.keys_at([int(random.random() * len(db.keys))])[0]
+        if db.get(key, context.now_ms) is not None:
+            return key
+        tries_count += 1
+        if tries_count >= STALE_TRIES_MAX and db.keeps_expired and len(db.expires) == len(db.keys):
+            return key
     return None
 
 

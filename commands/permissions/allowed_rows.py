@@ -1,4 +1,4 @@
-"""The ordinary commands that a user may run, decided when its rules change and not at each request."""
+"""The quick commands that a user may run, decided when its rules change and not at each request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...persistence.grammar.kept import KEPT_COUNT
 from ...persistence.grammar.streams import words_of
 from ...store.glob import matches
 from ..core.keys import VARIABLE, key_positions
-from ..core.table import NOT_KEY, TABLE, Handler, KeySpec, Row, Trait
+from ..core.table import NOT_KEY, TABLE, Flag, Handler, KeySpec, Row, Trait
 from .selector import READ, WRITE, Selector, needed_access
 from .user import User
 
@@ -118,34 +118,46 @@ def find_allowed(rows: AllowedRows, argv: list[bytes]) -> AllowedRow | None:
 
 
 def table_of(user: User, *, with_writes: bool) -> AllowedRows:
-    """The ordinary commands that this user may run, from the table that is kept with its rules: see `allowed_rows`."""
-    found = user.tables.get(with_writes)
+    """The quick commands that this user may run, from the table that is kept with its rules: see `allowed_rows`."""
+    kind = "writes" if with_writes else "reads"
+    found = user.tables.get(kind)
     if found is None:
-        found = user.tables[with_writes] = allowed_rows(user, with_writes=with_writes)
+        found = user.tables[kind] = allowed_rows(user, with_writes=with_writes)
+    return found
+
+
+def subscriber_table_of(user: User) -> AllowedRows:
+    """The quick commands that a subscriber with this user may run, with either protocol, from the table that is kept
+    with the user's rules.
+    """
+    found = user.tables.get("subscriber")
+    if found is None:
+        table = {name: row for name, row in TABLE.items() if Trait.WHILE_SUBSCRIBED in row.traits}
+        found = user.tables["subscriber"] = allowed_rows(user, table)
     return found
 
 
 def allowed_rows(user: User, table: Mapping[bytes, Row] = TABLE, *, with_writes: bool = True) -> AllowedRows:
-    """The ordinary commands that this user may run, without those that write unless `with_writes`. A request that a
+    """The quick commands that this user may run, without those that write unless `with_writes`. A request that a
     check refuses may still be allowed: the rules decide it. A container alone (COMMAND) is left to the other checks.
     """
     found: AllowedRows = {}
     for name, row in table.items():
         if row.subcommands:
-            found[name] = found[name.lower()] = _ordinary_rows(user, row.subcommands, with_writes)
+            found[name] = found[name.lower()] = _quick_rows(user, row.subcommands, with_writes)
         else:
-            found.update(_ordinary_rows(user, {name: row}, with_writes))
+            found.update(_quick_rows(user, {name: row}, with_writes))
             if row.sent_form is not None and (with_writes or not _may_write(row)):
                 mark, handler = row.sent_form
                 found[mark] = AllowedRow(row, handler, _check_of(user, row), KEPT_COUNT, KEPT_COUNT)
     return found
 
 
-def _ordinary_rows(user: User, table: Mapping[bytes, Row], with_writes: bool) -> dict[bytes, AllowedRow]:
-    """The ordinary commands of `table`, which has no containers, without kept forms."""
+def _quick_rows(user: User, table: Mapping[bytes, Row], with_writes: bool) -> dict[bytes, AllowedRow]:
+    """The quick commands of `table`, which has no containers, without kept forms."""
     found: dict[bytes, AllowedRow] = {}
     for name, row in table.items():
-        if row.handler is not None and row.is_ordinary and (with_writes or not _may_write(row)):
+        if row.handler is not None and row.is_quick and (with_writes or not _may_write(row)):
             words_max = row.arity if row.arity > 0 else WORDS_COUNT_MAX
             allowed = AllowedRow(row, row.handler, _check_of(user, row), abs(row.arity), words_max)
             found[name] = found[name.lower()] = allowed
@@ -153,8 +165,8 @@ def _ordinary_rows(user: User, table: Mapping[bytes, Row], with_writes: bool) ->
 
 
 def _may_write(row: Row) -> bool:
-    """Whether the command, or a queue that it runs, may write."""
-    return row.is_write or Trait.RUNS_QUEUE in row.traits
+    """Whether the command, or a queue or script that it runs, may write."""
+    return row.is_write or Trait.RUNS_QUEUE in row.traits or Flag.SCRIPT_RUNNER in row.flags
 
 
 def _check_of(user: User, row: Row) -> Check | None:

@@ -54,8 +54,8 @@ class User:
         self.selectors = [Selector(all_channels=all_channels)]
         # Whether no request of the user can be refused, so that none needs a check.
         self.is_unrestricted = False
-        # What `allowed_rows.table_of` has made since the rules changed, with the commands that write and without them.
-        self.tables: dict[bool, dict[bytes, Any]] = {}
+        # The tables that `allowed_rows` has made since the rules changed, by their kind.
+        self.tables: dict[str, dict[bytes, Any]] = {}
         # Size of the user; 0 before the first rules are applied.
         self.memory_size = 0
 

@@ -17,6 +17,7 @@ from .errors import NoScript, NotBusy
 
 if TYPE_CHECKING:
     from ..execution.context import Context
+    from ..execution.script_engine import Outcome
 
 SCRIPTING: Final = ("scripting",)
 RUNS: Final = (
@@ -138,20 +139,27 @@ def evaluate_known_read_only(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _run_text(context: Context, argv: list[bytes], name: bytes, *, read_only: bool) -> Reply:
-    context.monitors.show_now(context.client, DECLARED[name], argv)
+    if context.monitors.clients:
+        context.monitors.show_now(context.client, DECLARED[name], argv)
     keys_end = _keys_end(argv)
-    digest = context.scripts.load(argv[1], is_loaded=False)
-    return _run(context, digest, argv, keys_end, name, read_only=read_only)
+    outcome = context.scripts.run_text(argv[1], argv[3:keys_end], argv[keys_end:], read_only=read_only)
+    if outcome.errors:
+        _count_errors(context, outcome, name)
+    return outcome.reply
 
 
 def _run_known(context: Context, argv: list[bytes], name: bytes, *, read_only: bool) -> Reply:
-    context.monitors.show_now(context.client, DECLARED[name], argv)
+    if context.monitors.clients:
+        context.monitors.show_now(context.client, DECLARED[name], argv)
     if len(argv[1]) != DIGEST_SIZE:
         raise NoScript
     keys_end = _keys_end(argv)
-    if not context.scripts.has(argv[1]):
+    outcome = context.scripts.run_known(argv[1], argv[3:keys_end], argv[keys_end:], read_only=read_only)
+    if outcome is None:
         raise NoScript
-    return _run(context, argv[1], argv, keys_end, name, read_only=read_only)
+    if outcome.errors:
+        _count_errors(context, outcome, name)
+    return outcome.reply
 
 
 def _keys_end(argv: list[bytes]) -> int:
@@ -164,14 +172,12 @@ def _keys_end(argv: list[bytes]) -> int:
     return 3 + count
 
 
-def _run(context: Context, digest: bytes, argv: list[bytes], keys_end: int, name: bytes, *, read_only: bool) -> Reply:
-    """Runs a script, and counts the errors in its reply that were not counted when they were raised."""
-    outcome = context.scripts.run(digest, argv[3:keys_end], argv[keys_end:], read_only=read_only)
+def _count_errors(context: Context, outcome: Outcome, name: bytes) -> None:
+    """Counts the errors in the reply of a script that were not counted when they were raised, and the failed call."""
     for error, is_counted in outcome.errors:
         if not is_counted:
             context.server.stats.count_error(error.code)
-    DECLARED[name].failed_calls += bool(outcome.errors)
-    return outcome.reply
+    DECLARED[name].failed_calls += 1
 
 
 container(

@@ -13,7 +13,7 @@ from ..execution.script_engine import Outcome
 from .errors import Failure, ScriptError
 from .interpreter import Interpreter
 from .run import REPL_ALL, Run, words_of
-from .values import Replies, Returned, WrittenError, as_int, c_text, whole
+from .values import Replies, Returned, WrittenError, as_int, c_text, short_reply, whole
 
 if TYPE_CHECKING:
     from ..execution.context import Context
@@ -64,10 +64,13 @@ class Engine:
         try:
             value = lua.run(script.action, keys, arguments, self._deadline.reasons)
             kind = type(value)
-            if kind is bytes or value is None:
+            # Lua's whole numbers within 64 bits are int.
+            if kind is bytes or kind is int or value is None:
                 return Outcome(value)
-            if kind is int or kind is float:
+            if kind is float:
                 return Outcome(whole(value))
+            if kind is tuple:
+                return Outcome(short_reply(value, run.client.protocol))
             returned = Returned(lua, value, run.client.protocol, limit_ms)
             return Outcome(returned.reply, returned.errors)
         except Failure as failure:

@@ -79,6 +79,9 @@ class Interpreter:
         self._memory_limit = 0
         # Whether the limit is set. It stays after a script, as to set it takes as long as a short script.
         self._is_limited = False
+        # Whether the next script gets the limit as it is, because the memory of Lua is about what it was then.
+        self._is_granted = False
+        self._is_running = False
         self._lua_error = lua51.LuaError
         self._table_type = type(self._lua.table())
         host = self._lua.table_from(
@@ -87,6 +90,8 @@ class Interpreter:
                 b"describe": _describe,
                 b"limit_memory": self._limit_memory,
                 b"lift_memory": self._lift_memory,
+                b"forget_grant": self._forget_grant,
+                b"limit_slack_kib": LIMIT_SLACK >> 10,
                 b"memory_size_max": MEMORY_SIZE_MAX,
                 b"roomy_kib": ROOMY_KIB,
                 b"source_size_max": SOURCE_SIZE_MAX,
@@ -104,8 +109,9 @@ class Interpreter:
         self._compile, self._finish = border[b"compile"], border[b"finish"]
         self._load = border[b"load"]
         self._set_reasons, self._set_words, self._run = border[b"set_reasons"], border[b"set_words"], border[b"run"]
-        # Memory in bytes of Lua at the end of the last script.
-        self.memory_size = int(self._finish()) << 10
+        self._set_granted, self._size_kib = border[b"set_granted"], border[b"size_kib"]
+        self._finish()
+        self._memory_size = int(self._size_kib()) << 10
         # Lifts the memory limit until the running call from Lua returns.
         self.lift: Callable[[], None] = border[b"lift"]
         self.kind_of: Callable[[Any], Any] = border[b"kind"]
@@ -116,7 +122,13 @@ class Interpreter:
 
     def _grant_memory(self) -> None:
         """Sets the memory limit of the next script, relative to the present memory of Lua."""
-        self._memory_limit = int(self._lua.get_memory_used(total=True)) + MEMORY_SIZE_MAX
+        used_size = int(self._lua.get_memory_used(total=True))
+        self._memory_limit = used_size + MEMORY_SIZE_MAX
+        self._is_granted = True
+        self._set_granted(used_size >> 10)
+
+    def _forget_grant(self) -> None:
+        self._is_granted = False
 
     def _limit_memory(self) -> None:
         self._lua.set_max_memory(self._memory_limit, total=True)
@@ -125,6 +137,13 @@ class Interpreter:
     def _lift_memory(self) -> None:
         self._lua.set_max_memory(0)
         self._is_limited = False
+
+    @property
+    def memory_size(self) -> int:
+        """Memory of Lua in bytes; during a script, as last measured before it."""
+        if not self._is_running:
+            self._memory_size = int(self._size_kib()) << 10
+        return self._memory_size
 
     def is_table(self, value: object) -> bool:
         """Whether a value from Lua is a table."""
@@ -149,14 +168,17 @@ class Interpreter:
         self._use_reasons(reasons)
         self._grant_memory()
         self._limit_memory()
-        memory_kib: Any = None
+        is_finished, self._is_running = False, True
         try:
-            ok, value, memory_kib = self._load(text)
+            ok, value = self._load(text)
+            is_finished = True
         except self._lua_error as error:
             raise Failure(b"ERR " + str(error).encode()) from error
         finally:
+            self._is_running = False
             self._lift_memory()
-            self.memory_size = int(self._finish() if memory_kib is None else memory_kib) << 10
+            if not is_finished:
+                self._finish()
         if ok is None:
             raise LibraryCompileError(value)
         if not ok:
@@ -169,7 +191,11 @@ class Interpreter:
             self._reasons = reasons
 
     def run(self, action: Any, keys: list[bytes], arguments: list[bytes], reasons: Sequence[bytes] = ()) -> Any:
-        """Runs a script and returns its first result, as lupa converts it. Raises Failure."""
+        """Runs a script and returns its first result, as lupa converts it. Raises Failure.
+
+        A status becomes a tuple of True and its text, and a short array of strings, numbers and booleans a tuple of
+        False and its elements.
+        """
         self._use_reasons(reasons)
         key_count: int | None = len(keys)
         words = keys + arguments
@@ -180,23 +206,25 @@ class Interpreter:
             self._lift_memory()
             self._set_words(self.table(*keys), self.table(*arguments))
             key_count, words = None, []
-        excess = self._memory_limit - MEMORY_SIZE_MAX - self.memory_size
-        if not self._is_limited or not -LIMIT_SLACK < excess < LIMIT_SLACK:
+        if not self._is_granted:
             self._grant_memory()
             self._limit_memory()
-        memory_kib: Any = None
+        elif not self._is_limited:
+            self._limit_memory()
+        is_finished, self._is_running = False, True
         try:
-            ok, value, memory_kib = self._run(action, key_count, *words)
+            result = self._run(action, key_count, *words)
+            is_finished = True
         except self._lua_error as error:
             raise Failure(b"ERR " + str(error).encode()) from error
         finally:
-            if memory_kib is None:
+            self._is_running = False
+            if not is_finished:
                 self._lift_memory()
-                memory_kib = self._finish()
-            self.memory_size = int(memory_kib) << 10
-        if ok:
-            return value
-        raise self._failure(value)
+                self._finish()
+        if type(result) is tuple and result[0] is None:
+            raise self._failure(result[1])
+        return result
 
     def _failure(self, result: Any) -> Failure:
         """Returns the failure for the result of the error handler.

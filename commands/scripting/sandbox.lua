@@ -24,14 +24,13 @@ local HUGE_CHECK_INSTRUCTIONS = 20
 local OUT_OF_MEMORY = "not enough memory"
 local READONLY = "Attempt to modify a readonly table"
 
--- Front: the table that it exposes.
+-- Front: the table that it exposes. No function that scripts can call writes to a front, so that nothing of a script is
+-- left for the next one.
 local fronts = {}
--- Fronts that are cleared after each script.
-local exposed = {}
 
 local function front(real)
     local made = raw_setmetatable({}, { __index = real, __newindex = function() error(READONLY, 2) end })
-    fronts[made], exposed[#exposed + 1] = real, made
+    fronts[made] = real
     return made
 end
 
@@ -39,6 +38,9 @@ end
 
 local describe, is_overdue = as_function(host.describe), as_function(host.is_overdue)
 local limit_memory, lift_memory = as_function(host.limit_memory), as_function(host.lift_memory)
+local forget_grant = as_function(host.forget_grant)
+-- The memory of Lua in KiB when the limit was set.
+local granted_kib = 0
 -- Whether the limit is lifted while a script runs.
 local is_lifted = false
 -- Up to this memory, Python may allocate in Lua without lifting the limit.
@@ -594,6 +596,9 @@ raw_collectgarbage("setstepmul", 0)
 
 -- The types of values that a reply can have.
 local PLAIN = { string = true, number = true, boolean = true, table = true }
+-- Up to this number and total size in bytes, the elements of an array are handed out in one piece.
+local FLAT_COUNT_MAX = 64
+local FLAT_SIZE_MAX = 65536
 -- Replaces values within a table that a reply cannot have.
 local NOTHING = {}
 
@@ -605,33 +610,38 @@ local function plain(value)
 end
 
 local has_libraries = host.has_libraries
-local set_words
+-- The arguments of the next function of a library.
+local function_keys, function_arguments
 
--- Removes the state of the last script. Returns the memory of Lua in KiB.
-function border.finish()
+-- Removes the state of the last script. The limit of the next one is computed anew if the memory of Lua has changed much.
+local function finish()
     overdue_text, running, is_lifted = nil, nil, false
-    set_words(nil, nil)
-    for index = 1, #exposed do
-        local made = exposed[index]
-        if next(made) ~= nil then
-            for key in raw_pairs(made) do
-                raw_rawset(made, key, nil)
-            end
-        end
+    if has_libraries then
+        function_keys, function_arguments = nil, nil
+    else
+        seen.KEYS, seen.ARGV = nil, nil
     end
     local size_kib = gcinfo()
     if size_kib > LARGE_MEMORY_KIB then
         raw_collectgarbage()
         size_kib = gcinfo()
     end
-    return size_kib
+    local change_kib = size_kib - granted_kib
+    if change_kib > host.limit_slack_kib or change_kib < -host.limit_slack_kib then
+        forget_grant()
+    end
 end
 
--- The arguments of the next function of a library.
-local function_keys, function_arguments
+border.finish = finish
+border.size_kib = gcinfo
+
+-- Notes the memory of Lua in KiB when the limit is set.
+function border.set_granted(size_kib)
+    granted_kib = size_kib
+end
 
 -- Sets KEYS and ARGV of the next script, or the arguments of the next function, as tables.
-function set_words(keys, arguments)
+local function set_words(keys, arguments)
     if has_libraries then
         function_keys, function_arguments = keys, arguments
     else
@@ -646,8 +656,8 @@ function call_function()
     return value
 end
 
--- Runs the text of a library. Returns whether that succeeded, the functions that it registered or an error, and the
--- memory of Lua in KiB; nil and the problem if the text does not compile. Python has set the limit of memory.
+-- Runs the text of a library. Returns whether that succeeded, and the functions that it registered or an error; nil and
+-- the problem if the text does not compile. Python has set the limit of memory.
 if host.has_libraries then
     local registrar = part("registrar", tools)
     local loading_redis = { register_function = registrar.register_function }
@@ -664,7 +674,8 @@ if host.has_libraries then
     function border.load(text)
         local compiled, action, problem = raw_pcall(compile, text, "@user_function")
         if not compiled or not action then
-            return nil, problem or action, border.finish()
+            finish()
+            return nil, problem or action
         end
         registrar.begin()
         running, roomy_kib = action, gcinfo() + host.roomy_kib
@@ -678,13 +689,33 @@ if host.has_libraries then
             ok, value = false, { err = overdue_text }
         end
         local functions = registrar.finish()
-        return ok, ok and functions or value, border.finish()
+        finish()
+        return ok, ok and functions or value
     end
 end
 
+-- Returns the number of elements of an array of strings, numbers and booleans that is handed out in one piece; nil for
+-- any other table, and for one with many or long elements.
+local function flat_count(values)
+    local count, size = 0, 0
+    for key, value in next, values do
+        count = count + 1
+        if key ~= count or count > FLAT_COUNT_MAX then
+            return nil
+        end
+        local kind = type(value)
+        if kind == "string" then
+            size = size + #value
+        elseif kind ~= "number" and kind ~= "boolean" then
+            return nil
+        end
+    end
+    return count > 0 and size <= FLAT_SIZE_MAX and count or nil
+end
+
 -- Runs a script with the words `...`, of which the first `key_count` are keys; without a count, the tables are set
--- already. Python has set the limit of memory. Returns whether the script succeeded, its result or error, and the memory
--- of Lua in KiB.
+-- already. Python has set the limit of memory. Returns the result of the script if it is one value; true and the text of
+-- a status; false and the elements of a short array; nil and the error if the script failed.
 function border.run(action, key_count, ...)
     if key_count == 0 then
         set_words({}, { ... })
@@ -697,6 +728,18 @@ function border.run(action, key_count, ...)
     sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
     local ok, value = raw_xpcall(has_libraries and call_function or action, handle)
     sethook()
+    if ok and type(value) == "table" and not overdue_text and gcinfo() < roomy_kib then
+        local count = flat_count(value)
+        if count then
+            finish()
+            return false, raw_unpack(value, 1, count)
+        end
+        local status = rawget(value, "ok")
+        if type(status) == "string" and type(rawget(value, "err")) ~= "string" then
+            finish()
+            return true, status
+        end
+    end
     if type(value) == "table" or overdue_text then
         lift_memory() -- Lua needs memory to hand out a table
     end
@@ -706,7 +749,11 @@ function border.run(action, key_count, ...)
     if not PLAIN[type(value)] then
         value = nil
     end
-    return ok, value, border.finish()
+    finish()
+    if ok then
+        return value
+    end
+    return nil, value
 end
 
 function border.compile(text)

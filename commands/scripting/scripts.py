@@ -67,20 +67,35 @@ class Scripts:
         """
         script = self._cache.find_text(text)
         if script is None:
-            body, has_shebang, flags = split_shebang(text)
-            action = self._engine.started().compile(body)
-            script = Script(digest_of(text), text, action, has_shebang, flags, is_loaded)
-            self._cache.add(script)
+            script = self._compiled(text, is_loaded=is_loaded)
         elif is_loaded:
             self._cache.keep(script)
         return script.sha
+
+    def _compiled(self, text: bytes, *, is_loaded: bool) -> Script:
+        """Compiles and caches a script. Raises ReplyError."""
+        body, has_shebang, flags = split_shebang(text)
+        action = self._engine.started().compile(body)
+        script = Script(digest_of(text), text, action, has_shebang, flags, is_loaded)
+        self._cache.add(script)
+        return script
 
     def has(self, digest: bytes) -> bool:
         """Returns whether the script of a digest is cached, and marks it as used."""
         return self._cache.find(digest) is not None
 
-    def run(self, digest: bytes, keys: list[bytes], arguments: list[bytes], *, read_only: bool) -> Outcome:
-        """Runs a cached script for the current client. Raises ReplyError if it is refused before it starts."""
-        script = self._cache.find(digest)
-        assert script is not None, "a script is loaded before it is run"
+    def run_text(self, text: bytes, keys: list[bytes], arguments: list[bytes], *, read_only: bool) -> Outcome:
+        """Compiles a script if it is not cached, and runs it for the current client. Raises ReplyError if it does not
+        compile, or is refused before it starts.
+        """
+        script = self._cache.find_text(text)
+        if script is None:
+            script = self._compiled(text, is_loaded=False)
         return self._engine.run(script, keys, arguments, read_only=read_only)
+
+    def run_known(self, digest: bytes, keys: list[bytes], arguments: list[bytes], *, read_only: bool) -> Outcome | None:
+        """Runs a cached script for the current client; None if it is not cached. Raises ReplyError if it is refused
+        before it starts.
+        """
+        script = self._cache.find(digest)
+        return None if script is None else self._engine.run(script, keys, arguments, read_only=read_only)

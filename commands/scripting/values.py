@@ -65,6 +65,28 @@ def as_int(number: Any) -> int:
     return int(number) if INT_MIN - 1 < number < -INT_MIN else INT_MIN
 
 
+def short_reply(result: tuple[Any, ...], protocol: int) -> Reply:
+    """Converts a result that Lua has handed out in one piece: a status, or a short array. See `Interpreter.run`."""
+    if result[0]:
+        return status_of(result[1])
+    replies: list[Reply] = []
+    for index in range(1, len(result)):
+        item = result[index]
+        kind = type(item)
+        if kind is bytes or kind is int:
+            replies.append(item)
+        elif kind is bool:
+            replies.append(item if protocol == 3 else (1 if item else None))
+        else:
+            replies.append(whole(item))
+    return replies
+
+
+def status_of(text: bytes) -> SimpleString:
+    """Returns a status of a script as a reply."""
+    return SimpleString(c_text(text).replace(b"\r", b" ").replace(b"\n", b" "))
+
+
 class Returned:
     """Converts the result of a script to a reply. Raises Failure.
 
@@ -105,7 +127,7 @@ class Returned:
         if kind == b"err":
             return self._error(c_text(content).rstrip(b"\r\n"), rest[0])
         if kind == b"ok":
-            return SimpleString(c_text(content).replace(b"\r", b" ").replace(b"\n", b" "))
+            return status_of(content)
         if kind == b"double":
             return DoubleText(number_text(content))
         if kind == b"map":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ...store.editing import edited
 from ...store.stream import Stream
-from ...store.text import EMBEDDED_SIZE_MAX, EditedText, SumText, edited
+from ...store.text import EMBEDDED_SIZE_MAX, EditedText, SumText
 from ...store.value import STREAM, Value
 from ..core.numbers import is_canonical_integer
 

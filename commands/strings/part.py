@@ -6,9 +6,9 @@ from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.database import Database
+from ...store.editing import spliced
 from ...store.errors import GenericError
 from ...store.events import APPEND, SETRANGE
-from ...store.text import spliced
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context

@@ -12,12 +12,12 @@ from ...store.limits import Limits
 from ...store.stream import Stream
 from ...store.value import Value
 from ..errors import RdbError
-from .lengths import encode_string, read_string
+from .lengths import encode_string, read_string, string_parts
 from .nodes import encode_short_value, read_short_value
 from .primitives import IS_COMPILED, crc64
 from .source import Source
 from .stream import WITH_RELEASED
-from .values import VERSION, Content, encode_value, read_value, type_of
+from .values import STRING, VERSION, Content, encode_value, read_value, type_of
 
 TYPE_SIZE: Final = 1
 VERSION_SIZE: Final = 2
@@ -29,6 +29,7 @@ LIBRARY: Final = 245
 # The one of the first candidates of Redis 7.0.
 EARLY_LIBRARY: Final = 246
 _STREAM_TYPE: Final = bytes((WITH_RELEASED,))
+_STRING_TYPE: Final = bytes((STRING,))
 
 # Larger streams, in bytes of nodes, are not compressed in the pure form, where it would take more than 0.1 s.
 COMPRESSED_STREAM_SIZE_MAX: Final = maxsize if IS_COMPILED else 256 * 1024
@@ -85,7 +86,10 @@ def libraries_of(payload: bytes) -> Iterator[bytes]:
 
 
 def _dumped(value: Value, *, now_ms: int, compress: bool) -> list[bytes]:
-    """The type and the value. A short stream takes a shorter way than by `_pieces`."""
+    """The type and the value. A string and a short stream take a shorter way than by `_pieces`."""
+    if isinstance(value, bytes):
+        head, text = string_parts(value, compress=compress)
+        return [_STRING_TYPE + head, text] if text else [_STRING_TYPE + head]
     short = value.short() if isinstance(value, Stream) else None
     if short is not None:
         return [_STREAM_TYPE + encode_short_value(short, compress)]
@@ -121,5 +125,5 @@ def restore(payload: bytes, limits: Limits, *, now_ms: int) -> Value:
         short = read_short_value(content, len(_STREAM_TYPE))
         if short is not None:
             return Stream.of_short(short, limits)
-    source = Source((content,))
+    source = Source.of(content)
     return read_value(source, source.byte(), limits, now_ms=now_ms)

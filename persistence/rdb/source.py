@@ -30,6 +30,13 @@ class Source:
         # Bytes of the current block that are included in the CRC.
         self._checked = 0
 
+    @staticmethod
+    def of(block: bytes) -> Source:
+        """Return a source of one block, which is not checked."""
+        source = Source(())
+        source._block = block
+        return source
+
     @property
     def offset(self) -> int:
         """Number of bytes read."""

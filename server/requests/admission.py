@@ -155,10 +155,13 @@ class Admission:
 
     def reads_need_only_acl_check(self, client: Client) -> bool:
         """Whether only these can refuse a command that writes nothing: see `needs_only_acl_check`."""
+        return not client.is_subscriber and self.subscribing_needs_only_acl_check(client)
+
+    def subscribing_needs_only_acl_check(self, client: Client) -> bool:
+        """Whether only these can refuse a command that subscribers may send with either protocol."""
         return (
             (client.reply_mode is REPLY_ON or client.reply_mode is REPLY_OFF)
             and not client.close_after_reply
-            and not client.is_subscriber
             and not client.is_monitor
             and not client.is_replica
             and not self.lacks_replicas

@@ -1,9 +1,10 @@
 """From requests to replies: the checks of every request, the handler, and the log.
 
-Most requests come from an ordinary client (authenticated, no pause, replies on) and name an ordinary data command. For
-those each client has a table of the rows that its user may run, which is made when rights or states change, and
-`execute` runs or queues them after a lookup in it. Everything else goes through `_execute_checked`, which applies the
-checks in Redis' order, and computes the table again afterwards if it may have changed.
+Most requests come from an ordinary client (authenticated, no pause, replies on) and name a data command, a script, or a
+command that changes only its client. For those each client has a table of the rows that its user may run, which is made
+when rights or states change, and `execute` runs or queues them after a lookup in it. Everything else goes through
+`_execute_checked`, which applies the checks in Redis' order, and computes the table again afterwards if it may have
+changed.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from ...commands.clients.blocking import Blocked
 from ...commands.clients.client import NO_COMMAND, Client, ReplyMode
 from ...commands.core.durations import SHORT_SHIFT
 from ...commands.core.lookup import look_up, named_row
-from ...commands.core.table import Flag, Row, Trait
+from ...commands.core.table import Flag, Handler, Row, Trait
 from ...commands.execution.calls import broken, count_call, count_commands, failed
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import log_out
 from ...commands.execution.transactions import discard
-from ...commands.permissions.allowed_rows import NO_ROWS, find_allowed, table_of
+from ...commands.permissions.allowed_rows import NO_ROWS, find_allowed, subscriber_table_of, table_of
 from ...commands.policies.handing import end_guards
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
-from ...protocol.replies import POSTPONED, QUEUED
+from ...protocol.replies import POSTPONED, QUEUED, Pushed
 from ...replication.history import History
 from ...store.errors import ReplyError, UnknownCommand
 from ..reports.stats import Stats
@@ -43,6 +44,7 @@ from .units import Units
 logger = logging.getLogger(__name__)
 
 NOT_QUEUED: Final = Trait.NOT_QUEUED.value
+CHANGES_CLIENT: Final = Trait.CHANGES_CLIENT.value
 SCRIPT_RUNNER: Final = Flag.SCRIPT_RUNNER.value
 QUEUED_LINE: Final = b"+QUEUED\r\n"
 
@@ -165,11 +167,22 @@ class Dispatcher:
                 context.yields_turn = False
                 continue
             row, handler, short_calls = found.row, found.handler, found.short_calls
-            if (queue := client.transaction.queue) is not None and not row.trait_bits & NOT_QUEUED:
-                queue.append((row, handler, argv))
+            if client.transaction.queue is not None and not row.trait_bits & NOT_QUEUED:
+                self._queue(client, row, handler, argv)
                 out.append(QUEUED_LINE)
                 uncounted -= 1
                 continue
+            is_ordinary = row.is_ordinary
+            if not is_ordinary:
+                # A script may show what follows from the requests before it.
+                client.last_command = row.name_lower
+                if units_end:
+                    units.log_singles()
+                    units_end = 0
+                remaining = length_hint(iterator)
+                if uncounted != remaining + 1:
+                    count_commands(context, client, uncounted - remaining - 1)
+                    uncounted = remaining + 1
             if image is not None:
                 context.preserve(row, argv)
             try:
@@ -178,6 +191,11 @@ class Dispatcher:
                 reply = failed(context, row, error)
             except Exception:
                 reply = broken(context, row, words_of(argv))
+            if not is_ordinary:
+                encode = ENCODERS[client.protocol]
+                if type(reply) is Pushed:
+                    session.out += reply
+                    reply = ()
             if type(reply) is tuple:
                 out += reply
             elif type(reply) is not Blocked:
@@ -216,7 +234,24 @@ class Dispatcher:
                 else:
                     units.log_singles_and_unit(units_end)
                     units_end = 0
-            if waiting and db.ready:
+            if not is_ordinary:
+                if units_end and waiting:
+                    units.log_singles()
+                    units_end = 0
+                if self._settle(session, row):
+                    uncounted -= length_hint(iterator)
+                    self._stop(session, argv, iterator, Next.CLOSE)
+                    break
+                if db is not client.db:
+                    db.ready.clear()
+                    db = client.db
+                image, watched_ns, records_uses = context.image, context.watched_ns, context.records_uses
+                started_ns = read_clock()
+                if context.yields_turn:
+                    context.yields_turn = False
+                    uncounted -= length_hint(iterator)
+                    self._leave_for_later(session, iterator)
+            elif waiting and db.ready:
                 if units_end:
                     units.log_singles()
                     units_end = 0
@@ -256,6 +291,19 @@ class Dispatcher:
         if after is Next.HOLD:
             self.runner.hold(session, argv)
 
+    def _settle(self, session: Session, row: Row) -> bool:
+        """Follow what a quick command that is not ordinary has changed. Returns whether the client's later requests are
+        dropped.
+        """
+        client = session.client
+        if self.waiters.by_client:
+            self.serving.serve_ready()
+        elif not row.trait_bits & CHANGES_CLIENT:
+            self.serving.forget_ready()
+        if row.trait_bits & CHANGES_CLIENT:
+            self.refresh_client(client)
+        return client.close_after_reply or self.runner.is_over
+
     def _leave_for_later(self, session: Session, rest: Iterable[list[bytes]]) -> None:
         """End the client's turn; the rest of its requests is run after other clients have had theirs.
 
@@ -290,7 +338,8 @@ class Dispatcher:
             client.reply_mode = mode_before
             return Next.HOLD
         if client.transaction.queue is not None and not row.trait_bits & NOT_QUEUED:
-            self._queue(client, row, argv)
+            assert row.handler is not None
+            self._queue(client, row, row.handler, argv)
             runner.answer(session, QUEUED, mode_before)
             return GO_ON
         reply = runner.run_unit(row, argv)
@@ -324,10 +373,9 @@ class Dispatcher:
         runner.answer(session, runner.rejected(client, argv, error), mode_before)
         runner.end_run(session, argv)
 
-    def _queue(self, client: Client, row: Row, argv: list[bytes]) -> None:
-        queue, handler = client.transaction.queue, row.handler
+    def _queue(self, client: Client, row: Row, handler: Handler, argv: list[bytes]) -> None:
+        queue = client.transaction.queue
         assert queue is not None
-        assert handler is not None
         queue.append((row, handler, argv))
         if not row.is_ordinary:
             client.transaction.is_ordinary = False
@@ -339,14 +387,14 @@ class Dispatcher:
         Ordinary commands change nothing about it, unless the client's state does: CLIENT REPLY SKIP ends with any
         command.
         """
-        with_writes = client.needs_only_acl_check = self.admission.needs_only_acl_check(client)
-        if (
-            (with_writes or self.admission.reads_need_only_acl_check(client))
-            and client.transaction.is_ordinary
-            and self.pause.end_ms is None
-            and self.admission.is_unobserved(client)
-        ):
+        admission = self.admission
+        with_writes = client.needs_only_acl_check = admission.needs_only_acl_check(client)
+        if not client.transaction.is_ordinary or self.pause.end_ms is not None or not admission.is_unobserved(client):
+            client.rows = NO_ROWS
+        elif with_writes or admission.reads_need_only_acl_check(client):
             client.rows = table_of(client.user, with_writes=with_writes)
+        elif client.is_subscriber and admission.subscribing_needs_only_acl_check(client):
+            client.rows = subscriber_table_of(client.user)
         else:
             client.rows = NO_ROWS
 

@@ -207,6 +207,12 @@ def test_neighbours_start_with_each_key_in_turn(form: Any) -> None:
     assert all(len(set(table.neighbours(index))) == len(table.neighbours(index)) for index in (0, 1, 4999))
     with pytest.raises(IndexError):
         table.neighbours(5000)
+    for index in (0, 1, 2500, 4999):
+        assert table.keys_at([index]) == table.neighbours(index)[:1]
+    for key in keys[::2]:
+        table.pop(key)
+    assert sorted(table.keys_at([index])[0] for index in range(2500)) == sorted(keys[1::2])
+    table.check()
 
 
 @pytest.mark.parametrize("form", FORMS)

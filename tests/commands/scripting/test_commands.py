@@ -258,6 +258,81 @@ def test_scripts_share_no_state(rig: Rig) -> None:
     assert evaluate(caller, "return {KEYS[1], ARGV[1]}", "1", "k", "a") == b"*2\r\n$1\r\nk\r\n$1\r\na\r\n"
 
 
+@pytest.mark.parametrize(
+    ("script", "reply"),
+    [
+        ("return {'a', 2, 2.7, true, false, 'b'}", b"*6\r\n$1\r\na\r\n:2\r\n:2\r\n:1\r\n$-1\r\n$1\r\nb\r\n"),
+        ("redis.setresp(3) return {true, false}", b"*2\r\n:1\r\n:0\r\n"),
+        ("return {}", b"*0\r\n"),
+        ("return false", b"$-1\r\n"),
+        ("return {1, 2, nil, 4}", b"*2\r\n:1\r\n:2\r\n"),
+        ("return {1, 2, x = 3}", b"*2\r\n:1\r\n:2\r\n"),
+        ("return {1, ok = 'yes'}", b"+yes\r\n"),
+        ("return {ok = 'a\\r\\nb\\0c'}", b"+a  b\r\n"),
+        ("return {ok = 'yes', err = 'ERR no'}", b"-ERR no\r\n"),
+        ("return {1, {2}, print_nothing}", b"-ERR"),
+        ("return {1, {2}, type}", b"*3\r\n:1\r\n*1\r\n:2\r\n$-1\r\n"),
+        ("return redis.call('SET', 'k', 'v')", b"+OK\r\n"),
+    ],
+)
+def test_short_results_are_those_of_the_long_way(rig: Rig, script: str, reply: bytes) -> None:
+    assert evaluate(rig.connect(), script).startswith(reply)
+
+
+def test_arrays_up_to_any_length_are_whole(rig: Rig) -> None:
+    caller = rig.connect()
+    for count in (63, 64, 65, 66, 1000):
+        script = f"local found = {{}} for i = 1, {count} do found[i] = i end return found"
+        assert evaluate(caller, script) == b"*%d\r\n" % count + b"".join(b":%d\r\n" % i for i in range(1, count + 1))
+
+
+def test_no_function_writes_to_a_table_that_all_scripts_share(rig: Rig) -> None:
+    caller = rig.connect()
+    calls = r"""
+        local shared, functions, fillers = {_G}, {}, {1, 2, 'x', function() return 1 end}
+        for name, library in pairs(_G) do
+            if type(library) == 'table' and library ~= _G and library ~= KEYS and library ~= ARGV then
+                shared[#shared + 1] = library
+                for _, action in pairs(library) do functions[#functions + 1] = action end
+            else
+                functions[#functions + 1] = library
+            end
+        end
+        local written = 0
+        local function try(target, ...)
+            pcall(...)
+            if #target > 0 then written = written + 1 end
+        end
+        for _, action in ipairs(functions) do
+            for _, target in ipairs(type(action) == 'function' and shared or {}) do
+                for _, first in ipairs(fillers) do
+                    for _, second in ipairs(fillers) do
+                        try(target, action, target)
+                        try(target, action, target, first)
+                        try(target, action, target, first, second)
+                        try(target, action, first, target)
+                        try(target, action, first, target, second)
+                        try(target, action, first, second, target)
+                    end
+                end
+            end
+        end
+        return {#shared, written}
+    """
+    assert evaluate(caller, calls) == b"*2\r\n:11\r\n:0\r\n"
+    look = r"""
+        local found = {}
+        for _, shared in ipairs({_G, redis, string, table, math, os, cjson, cmsgpack, struct, bit, coroutine}) do
+            for _, key in ipairs({1, 2, 3, 'x'}) do
+                local _, value = pcall(function() return shared[key] end)
+                if value and not tostring(value):find('nonexistent') then found[#found + 1] = key end
+            end
+        end
+        return found
+    """
+    assert evaluate(caller, look) == b"*0\r\n"
+
+
 BYTECODE = "\x1bLua\x51\x00\x01\x04\x08\x04\x08\x00"
 
 

@@ -374,6 +374,41 @@ def test_ordinary_commands_leave_their_client_the_commands_that_it_may_run() -> 
     assert len(tried) > 150
 
 
+def test_a_quick_command_may_change_what_the_next_requests_of_its_pipeline_need() -> None:
+    caller = Rig().connect()
+    assert caller.call("SET k 0", "SELECT 1", "GET k", "SET k 1", "SELECT 0", "GET k") == (
+        b"+OK\r\n+OK\r\n$-1\r\n+OK\r\n+OK\r\n$1\r\n0\r\n"
+    )
+    assert caller.call("HELLO 3", "GET none", "HELLO 2", "GET none").count(b"_\r\n") == 1
+    assert caller.call("SUBSCRIBE a", "GET k", "UNSUBSCRIBE a", "GET k").endswith(
+        b"allowed in this context\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n$1\r\n0\r\n"
+    )
+    assert caller.call("MULTI", "SELECT 1", "GET k", "EXEC", "GET k") == (
+        b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n$1\r\n1\r\n$1\r\n1\r\n"
+    )
+
+
+def test_confirmations_of_quick_commands_are_sent_while_replies_are_not() -> None:
+    caller = Rig().connect()
+    assert caller.call("CLIENT REPLY OFF", "SELECT 1", "SUBSCRIBE a", "UNSUBSCRIBE") == (
+        b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n"
+    )
+
+
+def test_a_quick_command_of_two_databases_wakes_the_reader_of_the_other_one() -> None:
+    rig = Rig()
+    reader, caller = rig.connect(), rig.connect()
+    reader.call("SELECT 1", "BLPOP l 0")
+    caller.call("RPUSH l a", "MOVE l 1")
+    assert reader.output() == b"*2\r\n$1\r\nl\r\n$1\r\na\r\n"
+
+
+def test_touched_keys_of_a_database_that_is_left_are_forgotten() -> None:
+    rig = Rig()
+    rig.connect().call("SET a 1", "SELECT 1", "SET b 1", "SELECT 2")
+    assert not any(db.ready for db in rig.server.store.databases)
+
+
 def test_failing_log_refuses_writes_and_ping_and_keeps_reading() -> None:
     rig = Rig()
     caller = rig.connect()
