@@ -18,6 +18,8 @@ from .arguments import KEY, RANGE, READ_KEYS, index_of
 # Words of AROP without and with a text.
 _PLAIN: Final = 5
 _MATCHED: Final = 6
+# Integers below this have no more digits than are printed.
+PLAIN_LIMIT: Final = 10**long_double.GENERAL_DIGITS
 # Places of the results in what `ArraySlices.integers` returns.
 _PLACES: Final = {b"SUM": 0, b"MIN": 1, b"MAX": 2, b"AND": 3, b"OR": 4, b"XOR": 5}
 
@@ -75,7 +77,7 @@ def _integers(elements: list[bytes]) -> list[int]:
     return found
 
 
-def _combined(name: bytes, numbers: list[int]) -> int:
+def _bits(name: bytes, numbers: list[int]) -> int:
     result = numbers[0]
     for number in numbers[1:]:
         if name == b"AND":
@@ -85,6 +87,24 @@ def _combined(name: bytes, numbers: list[int]) -> int:
         else:
             result ^= number
     return result
+
+
+def combined(name: bytes, elements: list[bytes]) -> bytes | int | None:
+    """The result of SUM, MIN, MAX, AND, OR or XOR, None if no element is a number."""
+    if name in (b"AND", b"OR", b"XOR"):
+        integers = _integers(elements)
+        return _bits(name, integers) if integers else None
+    numbers = _numbers(elements)
+    if not numbers:
+        return None
+    return (_total(numbers) if name == b"SUM" else _extreme(numbers, name == b"MIN")).text()
+
+
+def _integer_text(number: int) -> bytes:
+    """An integer as C's `%.17Lg` prints it."""
+    if -PLAIN_LIMIT < number < PLAIN_LIMIT:
+        return b"%d" % number
+    return long_double.general_text(number * long_double.ONE)
 
 
 @command(
@@ -136,22 +156,16 @@ def arop(context: Context, argv: list[bytes]) -> Reply:
         raise wrong_number_of_arguments(b"arop")
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
     first, last = min(start, end), max(start, end)
+    if value is None:
+        return 0 if name in (b"MATCH", b"USED") else None
     if name == b"USED":
-        return 0 if value is None else value.slices.count_between(first, last)
-    if name != b"MATCH" and value is not None:
-        integers = value.slices.integers(first, last)
-        if integers is not None:
-            result = integers[_PLACES[name]]
-            # A long double holds each of these integers, and each sum on the way.
-            number = None if name in (b"AND", b"OR", b"XOR") else long_double.parse(b"%d" % result)
-            return result if number is None else long_double.general_text(number)
-    elements: list[bytes] = [] if value is None else value.slices.texts(first, last)
+        return value.slices.count_between(first, last)
     if name == b"MATCH":
-        return elements.count(argv[5])
-    if name in (b"SUM", b"MIN", b"MAX"):
-        numbers = _numbers(elements)
-        if not numbers:
-            return None
-        return (_total(numbers) if name == b"SUM" else _extreme(numbers, name == b"MIN")).text()
-    whole = _integers(elements)
-    return _combined(name, whole) if whole else None
+        return value.slices.count_equal(first, last, argv[5])
+    integers = value.slices.integers(first, last)
+    if integers is not None:
+        # A long double holds each of these integers, and each sum on the way.
+        result = integers[_PLACES[name]]
+        return result if name in (b"AND", b"OR", b"XOR") else _integer_text(result)
+    decimals = value.slices.decimals(first, last, _PLACES[name])
+    return combined(name, value.slices.texts(first, last)) if decimals is None else decimals[0]
