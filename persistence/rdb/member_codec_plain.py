@@ -4,8 +4,10 @@ without a C compiler. Both behave alike."""
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
+from ...protocol.scalars import shortest_text
+from ...store.companions.integers import as_integer
 from ..errors import RdbError
 from .lengths import encode_length, encode_string, read_length, read_string
 from .listpack import encode_texts, pack, unpack
@@ -13,6 +15,18 @@ from .source import Source
 
 # Bytes of a block that one call looks at: they are copied.
 LOOKED_AT_SIZE: Final = 64 * 1024
+
+# Kinds of the elements of arrays.
+STRING_ELEMENT: Final = 0
+INTEGER_ELEMENT: Final = 1
+DOUBLE_ELEMENT: Final = 2
+SHORT_ELEMENT: Final = 3
+_SHORT_SIZE_MAX: Final = 7
+# Integers that Redis keeps in a pointer.
+_INTEGER_LIMIT: Final = 1 << 61
+# Longest text of a double that Redis keeps in a pointer, and the bits that must be zero for that.
+_DOUBLE_TEXT_SIZE_MAX: Final = 32
+_TAG_MASK: Final = 3
 
 
 def encode_strings(texts: list[bytes], compress: bool) -> bytes:
@@ -40,6 +54,70 @@ def encode_timed(pairs: list[tuple[bytes, bytes]], times: list[int], first_ms: i
             for pair, time_ms in zip(pairs, times, strict=True)
         ]
     )
+
+
+def encode_elements(pairs: list[list[Any]], compress: bool) -> bytes:
+    """Encode elements of an array, each after its index: see `arrays`."""
+    return b"".join([encode_length(index) + _encode_element(element, compress) for index, element in pairs])
+
+
+def _encode_element(element: bytes, compress: bool) -> bytes:
+    number = as_integer(element)
+    if number is not None and -_INTEGER_LIMIT <= number < _INTEGER_LIMIT:
+        return struct.pack("<Bq", INTEGER_ELEMENT, number)
+    if number is None and b"." in element and b"e" not in element and len(element) <= _DOUBLE_TEXT_SIZE_MAX:
+        packed = _pack_double(element)
+        if packed is not None:
+            return bytes((DOUBLE_ELEMENT,)) + packed
+    if len(element) <= _SHORT_SIZE_MAX:
+        return bytes((SHORT_ELEMENT, len(element))) + element
+    return bytes((STRING_ELEMENT,)) + encode_string(element, compress=compress)
+
+
+def _pack_double(text: bytes) -> bytes | None:
+    """The bytes of a double that prints as this text and whose last bits are zero, None for another text."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    packed = struct.pack("<d", number)
+    return packed if double_element(number) == text and not packed[0] & _TAG_MASK else None
+
+
+def double_element(number: float) -> bytes:
+    """The text of a double in an array, with a point also if it is whole."""
+    text = shortest_text(number)
+    return text if b"." in text or b"e" in text else text + b".0"
+
+
+def read_elements(block: bytes, position: int, count: int) -> tuple[list[int], list[bytes], int]:
+    """Like `read_some`, for at most `count` elements of an array: their indexes, and they."""
+    indexes: list[int] = []
+    elements: list[bytes] = []
+    source = Source((block[position : position + LOOKED_AT_SIZE],))
+    while len(indexes) < count:
+        size = source.offset
+        try:
+            index, element = read_length(source), read_element(source)
+        except RdbError:
+            return indexes, elements, position + size
+        indexes.append(index)
+        elements.append(element)
+    return indexes, elements, position + source.offset
+
+
+def read_element(source: Source) -> bytes:
+    """The element of an array after its index. Raises RdbError."""
+    kind = source.byte()
+    if kind == STRING_ELEMENT:
+        return read_string(source)
+    if kind == INTEGER_ELEMENT:
+        return b"%d" % int.from_bytes(source.take(8), "little", signed=True)
+    if kind == DOUBLE_ELEMENT:
+        return double_element(struct.unpack("<d", source.take(8))[0])
+    if kind == SHORT_ELEMENT:
+        return source.take(source.byte())
+    raise RdbError(f"Unknown array element type {kind}")
 
 
 def read_scored(block: bytes, position: int, count: int) -> tuple[list[bytes], list[float], int]:
