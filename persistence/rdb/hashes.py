@@ -184,7 +184,7 @@ def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int) -> None
 def _fill(value: HashValue, words: list[bytes]) -> None:
     """Set the fields of a listpack, each with its value after it. Raises RdbError."""
     if value.fill(words) < len(words) // 2:
-        raise RdbError(SAME_FIELD)
+        raise RdbError("Hash integrity check failed: a field twice")
 
 
 def _time_of(text: bytes) -> int:

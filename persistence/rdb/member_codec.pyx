@@ -82,8 +82,8 @@ def encode_timed(list pairs not None, list times not None, i64 first_ms, bint co
     return to.take()
 
 
-def double_element(double number):
-    """See `member_codec_plain`."""
+cdef bytes double_element(double number):
+    """See `array_elements`."""
     cdef bytes text = shortest_text(number)
     cdef const char *start = PyBytes_AS_STRING(text)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(text)

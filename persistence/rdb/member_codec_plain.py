@@ -6,9 +6,16 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from ...protocol.scalars import shortest_text
 from ...store.companions.integers import as_integer
 from ..errors import RdbError
+from .array_elements import (
+    DOUBLE_ELEMENT,
+    INTEGER_ELEMENT,
+    SHORT_ELEMENT,
+    STRING_ELEMENT,
+    double_element,
+    read_element,
+)
 from .lengths import encode_length, encode_string, read_length, read_string
 from .listpack import encode_texts, pack, unpack
 from .source import Source
@@ -16,11 +23,6 @@ from .source import Source
 # Bytes of a block that one call looks at: they are copied.
 LOOKED_AT_SIZE: Final = 64 * 1024
 
-# Kinds of the elements of arrays.
-STRING_ELEMENT: Final = 0
-INTEGER_ELEMENT: Final = 1
-DOUBLE_ELEMENT: Final = 2
-SHORT_ELEMENT: Final = 3
 _SHORT_SIZE_MAX: Final = 7
 # Integers that Redis keeps in a pointer.
 _INTEGER_LIMIT: Final = 1 << 61
@@ -84,12 +86,6 @@ def _pack_double(text: bytes) -> bytes | None:
     return packed if double_element(number) == text and not packed[0] & _TAG_MASK else None
 
 
-def double_element(number: float) -> bytes:
-    """The text of a double in an array, with a point also if it is whole."""
-    text = shortest_text(number)
-    return text if b"." in text or b"e" in text else text + b".0"
-
-
 def read_elements(block: bytes, position: int, count: int) -> tuple[list[int], list[bytes], int]:
     """Like `read_some`, for at most `count` elements of an array: their indexes, and they."""
     indexes: list[int] = []
@@ -104,20 +100,6 @@ def read_elements(block: bytes, position: int, count: int) -> tuple[list[int], l
         indexes.append(index)
         elements.append(element)
     return indexes, elements, position + source.offset
-
-
-def read_element(source: Source) -> bytes:
-    """The element of an array after its index. Raises RdbError."""
-    kind = source.byte()
-    if kind == STRING_ELEMENT:
-        return read_string(source)
-    if kind == INTEGER_ELEMENT:
-        return b"%d" % int.from_bytes(source.take(8), "little", signed=True)
-    if kind == DOUBLE_ELEMENT:
-        return double_element(struct.unpack("<d", source.take(8))[0])
-    if kind == SHORT_ELEMENT:
-        return source.take(source.byte())
-    raise RdbError(f"Unknown array element type {kind}")
 
 
 def read_scored(block: bytes, position: int, count: int) -> tuple[list[bytes], list[float], int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from .array_elements import read_element
 from .lengths import read_length, read_string
-from .member_codec_plain import read_element
 from .source import Source
 
 try:

@@ -1,4 +1,4 @@
-# A search in the elements of an array, in C: see `array_search_plain`. Included by `array_slices.pyx`.
+# A search in the elements of an array, in C: see `array_search`. Included by `array_slices.pyx`.
 #
 # A program becomes an automaton of states, which are made when a text first needs them. A state is a set of places in
 # the program and what is before the next byte of the text. The same states serve all elements, so that most bytes of
@@ -265,7 +265,7 @@ cdef struct Predicate:
 
 @cython.final
 cdef class ArraySearch:
-    """See `array_search_plain.ArraySearch`."""
+    """See `array_search.ArraySearch`."""
 
     cdef Predicate *predicates
     cdef int count
@@ -302,7 +302,7 @@ cdef class ArraySearch:
         PyMem_Free(self.lowered_text)
 
     def accepts(self, bytes text not None):
-        """See `array_search_plain`."""
+        """See `array_search`."""
         return bool(self.accepts_text(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)))
 
     cdef int accepts_word(self, u64 word) except -1:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from sortedcontainers import SortedDict
 
 from ..object_sizes import text_size
-from .array_search_plain import ArraySearch
+from .array_search import ArraySearch
 from .integers import as_integer
 
 # The least places of a dense slice, and the room of a new sparse one.

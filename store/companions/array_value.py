@@ -14,7 +14,7 @@ from .companion import Companion
 try:
     from .array_slices import ArraySearch, ArraySlices
 except ImportError:  # there was no C compiler at installation
-    from .array_search_plain import ArraySearch  # type: ignore[assignment]
+    from .array_search import ArraySearch  # type: ignore[assignment]
     from .array_slices_plain import ArraySlices  # type: ignore[assignment]
 
 __all__ = ["INDEX_MAX", "ArraySearch", "ArrayValue"]

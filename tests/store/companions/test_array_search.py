@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from headrace.commands.arrays.patterns import program_of
-from headrace.store.companions import array_search_plain, array_slices_plain
+from headrace.store.companions import array_search, array_slices_plain
 from headrace.store.companions.search_terms import EXACT, GLOB, MATCH, RE, Predicate
 
 try:
@@ -60,7 +60,7 @@ def test_both_forms_accept_the_same_texts(seed: int) -> None:
         ignores_case, needs_all = random.random() < 0.3, random.random() < 0.5
         predicates = [predicate_of(random, ignores_case) for _ in range(random.choice((1, 1, 1, 2, 3)))]
         ours = array_slices.ArraySearch(predicates, needs_all, ignores_case)
-        plain = array_search_plain.ArraySearch(predicates, needs_all, ignores_case)
+        plain = array_search.ArraySearch(predicates, needs_all, ignores_case)
         for _ in range(30):
             text = text_of(random)
             assert ours.accepts(text) == plain.accepts(text), (predicates, needs_all, ignores_case, text)
@@ -90,7 +90,7 @@ def test_a_long_program_is_matched() -> None:
 
 @pytest.mark.parametrize("form", SLICES)
 def test_matches_are_encoded_with_and_without_elements(form: ModuleType) -> None:
-    search_class = getattr(form, "ArraySearch", array_search_plain.ArraySearch)
+    search_class = getattr(form, "ArraySearch", array_search.ArraySearch)
     slices = form.ArraySlices(256)
     slices.put_all(7, [b"1", b"two", b"1.5", b"a long element", b"TWO", b"x" * 600, b"two"], 0)
     search = search_class([(MATCH, b"Two", [])], False, True)

@@ -1,4 +1,4 @@
-"""A search in the elements of an array: `array_search.pxi` for installations without a C compiler. Both behave alike.
+"""A search in the elements of an array, for installations without a C compiler. `array_search.pxi` behaves alike.
 
 All threads of a program advance together over a text. So the time is the product of both lengths, whatever the pattern:
 a backtracking matcher would let one request stop the server.
