@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from ...protocol.replies import Reply
+from ...protocol.scalars import shortest_text
 from ...store.companions.array_value import ArrayValue
 from ...store.errors import GenericError, wrong_number_of_arguments
 from ..core import long_double
@@ -18,6 +20,9 @@ from .arguments import KEY, RANGE, READ_KEYS, index_of
 # Words of AROP without and with a text.
 _PLAIN: Final = 5
 _MATCHED: Final = 6
+# Longest text of a double that Redis keeps in a pointer, and the bits that must be zero for that.
+DOUBLE_TEXT_SIZE_MAX: Final = 32
+TAG_MASK: Final = 3
 # Integers below this have no more digits than are printed.
 PLAIN_LIMIT: Final = 10**long_double.GENERAL_DIGITS
 # Places of the results in what `ArraySlices.integers` returns.
@@ -38,10 +43,28 @@ class _Number:
         return b"-0" if not self.value and self.is_negative else long_double.general_text(self.value)
 
 
+def _number_of(element: bytes) -> LongDouble | None:
+    """The number that Redis has of an element, None if it is not one.
+
+    Redis keeps a double in place of a text that is printed again as it is, if the last bits of the double are zero.
+    """
+    number = long_double.parse(element)
+    if number is None or b"." not in element or b"e" in element or len(element) > DOUBLE_TEXT_SIZE_MAX:
+        return number
+    try:
+        kept = float(element)
+    except ValueError:
+        # It is hexadecimal.
+        return number
+    if struct.pack("<d", kept)[0] & TAG_MASK or shortest_text(kept) not in (element, element.removesuffix(b".0")):
+        return number
+    return long_double.rounded(*kept.as_integer_ratio())
+
+
 def _numbers(elements: list[bytes]) -> list[_Number]:
     found: list[_Number] = []
     for element in elements:
-        number = long_double.parse(element)
+        number = _number_of(element)
         if number is not None:
             found.append(_Number(number, element[:1] == b"-"))
     return found
@@ -70,7 +93,7 @@ def _integers(elements: list[bytes]) -> list[int]:
     for element in elements:
         whole = parse_integer(element)
         if whole is None:
-            number = long_double.parse(element)
+            number = _number_of(element)
             whole = None if number is None else long_double.as_integer(number)
         if whole is not None and INT64_MIN <= whole <= INT64_MAX:
             found.append(whole)
@@ -167,5 +190,5 @@ def arop(context: Context, argv: list[bytes]) -> Reply:
         # A long double holds each of these integers, and each sum on the way.
         result = integers[_PLACES[name]]
         return result if name in (b"AND", b"OR", b"XOR") else _integer_text(result)
-    decimals = value.slices.decimals(first, last, _PLACES[name])
+    decimals = value.slices.decimals(first, last, _PLACES[name], shortest_text)
     return combined(name, value.slices.texts(first, last)) if decimals is None else decimals[0]

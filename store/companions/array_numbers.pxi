@@ -5,6 +5,9 @@ from libc.math cimport truncl
 from libc.stdio cimport snprintf
 from libc.stdlib cimport strtold
 
+cdef extern from "Python.h":
+    double PyOS_string_to_double(const char *text, char **end, PyObject *overflow_exception) except? -1.0
+
 cdef extern from "float.h":
     const int LDBL_MANT_DIG
 
@@ -28,6 +31,8 @@ cdef enum:
     # Longer texts of digits are not read here.
     DECIMAL_SIZE_MAX = 32
     RESULT_SIZE_MAX = 64
+    # Bits that are zero in the doubles that Redis keeps in a pointer.
+    TAG_MASK = 3
     # What a text is: not a number, a number, or a text that this module does not read.
     NO_NUMBER = 0
     NUMBER = 1
@@ -108,3 +113,15 @@ cdef inline int read_number(u64 word, long double *number) noexcept:
         return NUMBER
     size = view(word, digits, &text)
     return read_decimal(text, size, number)
+
+
+cdef long double kept_number(bytes text, long double number, shortest_text) except? -1.0:
+    """Return the number that Redis has of a text: it keeps a double in place of a text that is printed again as it is,
+    if the last bits of the double are zero."""
+    cdef double kept
+    cdef u64 bits
+    if not c'0' <= PyBytes_AS_STRING(text)[PyBytes_GET_SIZE(text) - 1] <= c'9' or b"." not in text:
+        return number
+    kept = PyOS_string_to_double(PyBytes_AS_STRING(text), NULL, NULL)
+    memcpy(&bits, &kept, sizeof(kept))
+    return kept if not bits & TAG_MASK and shortest_text(kept) in (text, text.removesuffix(b".0")) else number

@@ -981,7 +981,7 @@ cdef class ArraySlices:
             count += 1
         return (total, least, greatest, all_bits, any_bits, odd_bits) if count else None
 
-    def decimals(self, u64 first, u64 last, int operation):
+    def decimals(self, u64 first, u64 last, int operation, shortest_text):
         """See `array_slices_plain`."""
         cdef long double number = 0, result = 0
         cdef char text[RESULT_SIZE_MAX]
@@ -998,6 +998,8 @@ cdef class ArraySlices:
                 return None
             if kind == NO_NUMBER:
                 continue
+            if <long double><double>number != number:
+                number = kept_number(<bytes>text_of(walk.word), number, shortest_text)
             if operation >= AND:
                 number = truncl(number)
                 if not -TWO_TO_63 <= number < TWO_TO_63:

@@ -6,7 +6,7 @@ A slice is sparse while it has few elements. A dense one has a window of a power
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from sortedcontainers import SortedDict
@@ -223,9 +223,12 @@ class ArraySlices:
             odd_bits ^= number
         return total, min(numbers), max(numbers), all_bits, any_bits, odd_bits
 
-    def decimals(self, first: int, last: int, operation: int) -> tuple[bytes | int | None] | None:
+    def decimals(
+        self, first: int, last: int, operation: int, shortest_text: Callable[[float], bytes]
+    ) -> tuple[bytes | int | None] | None:
         """One result of the numbers from `first` to `last`, both included, by its place in what `integers` returns: a
-        sum or an extreme as Redis prints it, or bits. It is None if there are no numbers.
+        sum or an extreme as Redis prints it, or bits. It is None if there are no numbers. `shortest_text` prints a
+        double.
 
         None, not in a tuple, if `long double` is not as on x86-64, as in Python, or if an element is a number in an
         uncommon form.
