@@ -326,6 +326,8 @@ cdef int raise_one(bytearray data, Start *start, Py_ssize_t register, int value,
             break
         # The run before is not known.
         start.index, start.register = HEADER_SIZE, 0
+    if before >= 0:
+        start.index, start.register = before, before_register
     width = 2 if XZERO <= at[index] < VAL else 1
     old_value = (at[index] >> 2 & 31) + 1 if at[index] >= VAL else 0
     if old_value >= value:
@@ -336,8 +338,6 @@ cdef int raise_one(bytearray data, Start *start, Py_ssize_t register, int value,
     new_size = size + parts_size - width
     if parts_size > width and new_size > size_max:
         return NO_ROOM
-    if before >= 0:
-        start.index, start.register = before, before_register
     if new_size > size:
         PyByteArray_Resize(data, new_size)
         at = <u8 *>PyByteArray_AS_STRING(data)

@@ -239,6 +239,9 @@ def raise_run(
         place = find_run(data, start, start_register, register)
         assert place is not None
     index, first, previous, before = place
+    if before >= 0:
+        start_register = first - _span(data, previous) - _span(data, before)
+        start = before
     code, span = data[index], _span(data, index)
     old_value = (code >> 2 & 31) + 1 if code >= VAL else 0
     if old_value >= value:
@@ -252,9 +255,6 @@ def raise_run(
     growth = len(parts) - width
     if growth > 0 and size + growth > size_max:
         return NO_ROOM, start, start_register
-    if before >= 0:
-        start_register = first - _span(data, previous) - _span(data, before)
-        start = before
     data[index : index + width] = parts
     # A last XZERO that was cut.
     del data[size + growth :]
