@@ -13,17 +13,28 @@ Other commands may write any bytes into such a string, so every function expects
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from .errors import CorruptHyperLogLog
-from .hyperloglog_form import FLAG_AT, HEADER_SIZE, PACKED_SIZE, REGISTER_MAX, REGISTERS_COUNT, STALE, VAL, XZERO
+from .hyperloglog_form import (
+    CORRUPT,
+    FLAG_AT,
+    HEADER_SIZE,
+    NO_ROOM,
+    PACKED_SIZE,
+    RAISED,
+    REGISTER_MAX,
+    REGISTERS_COUNT,
+    STALE,
+    VAL,
+    XZERO,
+)
 from .registers import estimate, packed, unpacked
 
 try:
-    from .hyperloglog_codec import find_run, histogram, spread_runs
+    from .hyperloglog_codec import histogram, raise_run, raise_runs, spread_runs
 except ImportError:  # there was no C compiler at installation
-    from .hyperloglog_codec_plain import find_run, histogram, spread_runs
+    from .hyperloglog_codec_plain import histogram, raise_run, raise_runs, spread_runs
 
 MAGIC: Final = b"HYLL"
 DENSE: Final = 0
@@ -34,17 +45,8 @@ ENCODING_AT: Final = 4
 # Where the estimate is.
 ESTIMATE_AT: Final = 8
 
-ZERO_SPAN_MAX: Final = 64
-VAL_SPAN_MAX: Final = 4
-# A larger value makes the registers dense.
-VAL_MAX: Final = 32
-
 # A string without elements, whose estimate is not stale.
 EMPTY: Final = MAGIC + bytes((SPARSE, *bytes(HEADER_SIZE - ENCODING_AT - 1), XZERO | 0x3F, 0xFF))
-
-# Runs that Redis looks at after a change, to put values together.
-_JOINED_RUNS_MAX: Final = 5
-_NOT_ZERO: Final = re.compile(rb"[^\0]")
 
 
 def is_hyperloglog(text: bytes) -> bool:
@@ -153,20 +155,24 @@ class HyperLogLog:
         Sparse registers become dense where there is no room. Then the estimate may not be marked as stale.
         """
         if not self.is_dense:
-            is_raised = self._raise_sparse(register, value)
-            if is_raised is not None:
-                return is_raised
+            outcome, self._start, self._start_register = raise_run(
+                self.data, self._start, self._start_register, register, value, self.sparse_size_max
+            )
+            if outcome == CORRUPT:
+                raise CorruptHyperLogLog
+            if outcome != NO_ROOM:
+                return outcome == RAISED
             self.make_dense()
         return self._raise_dense(register, value)
 
     def raise_all(self, registers: bytes) -> None:
         """Raise every register to the value that it has here, a byte for each; none of them is larger before."""
         if not self.is_dense:
-            for match in _NOT_ZERO.finditer(registers):
-                index = match.start()
-                self.raise_register(index, registers[index])
-                if self.is_dense:
-                    break
+            outcome = raise_runs(self.data, registers, self.sparse_size_max)
+            if outcome == CORRUPT:
+                raise CorruptHyperLogLog
+            if outcome == NO_ROOM:
+                self.make_dense()
         if self.is_dense:
             self.data[HEADER_SIZE:] = packed(registers)
 
@@ -184,65 +190,6 @@ class HyperLogLog:
             data[index + 1] = pair >> 8
         return True
 
-    def _raise_sparse(self, register: int, value: int) -> bool | None:
-        """Raise a sparse register. Returns None, without a change, if only dense registers have room for it."""
-        if value > VAL_MAX:
-            return None
-        data, size = self.data, len(self.data)
-        if register < self._start_register:
-            self._start, self._start_register = HEADER_SIZE, 0
-        place = find_run(data, self._start, self._start_register, register)
-        if place is None:
-            raise CorruptHyperLogLog
-        index, first, previous, before = place
-        if index == self._start != HEADER_SIZE:
-            # The run before is not known.
-            self._start, self._start_register = HEADER_SIZE, 0
-            return self._raise_sparse(register, value)
-        code, span = data[index], _span(data, index)
-        if code >= VAL:
-            old_value = (code >> 2 & 31) + 1
-            if old_value >= value:
-                return False
-        else:
-            old_value = 0
-        parts = (
-            _run(old_value, register - first)
-            + bytes((VAL | value - 1 << 2,))
-            + _run(old_value, first + span - 1 - register)
-        )
-        width = _width(code)
-        growth = len(parts) - width
-        if growth > 0 and size + growth > self.sparse_size_max:
-            return None
-        if before >= 0:
-            self._start_register = first - _span(data, previous) - _span(data, before)
-            self._start = before
-        data[index : index + width] = parts
-        # A last XZERO that was cut.
-        del data[size + growth :]
-        self._join_runs(previous if previous >= 0 else HEADER_SIZE)
-        self.mark_stale()
-        return True
-
-    def _join_runs(self, index: int) -> None:
-        """Put VAL runs with the same value together, in the few runs from `index` on. Longer ones than fit stay."""
-        data = self.data
-        for _ in range(_JOINED_RUNS_MAX):
-            if index >= len(data):
-                return
-            code = data[index]
-            if code < VAL:
-                index += _width(code)
-                continue
-            following = data[index + 1] if index + 1 < len(data) else 0
-            span = (code & 3) + (following & 3) + 2
-            if following & ~3 == code & ~3 and span <= VAL_SPAN_MAX:
-                data[index + 1] = code & ~3 | span - 1
-                del data[index]
-                continue
-            index += 1
-
 
 def _width(code: int) -> int:
     """The bytes of a run that begins with this one."""
@@ -258,14 +205,3 @@ def _span(data: bytes | bytearray, index: int) -> int:
     if code < XZERO:
         return code + 1
     return ((code & 63) << 8 | (data[index + 1] if index + 1 < len(data) else 0)) + 1
-
-
-def _run(value: int, span: int) -> bytes:
-    """A run of so many registers, as Redis writes it; none if there are none."""
-    if not span:
-        return b""
-    if value:
-        return bytes((VAL | value - 1 << 2 | span - 1,))
-    if span <= ZERO_SPAN_MAX:
-        return bytes((span - 1,))
-    return bytes((XZERO | span - 1 >> 8, span - 1 & 0xFF))

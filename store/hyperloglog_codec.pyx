@@ -4,9 +4,9 @@
 Both modules behave alike and are tested by the same tests.
 """
 
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.string cimport memset
+from libc.string cimport memcpy, memmove, memset
 
 ctypedef unsigned char u8
 ctypedef unsigned long long u64
@@ -30,6 +30,17 @@ cdef enum:
     HEADER_SIZE = 16
     FLAG_AT = 15
     STALE = 0x80
+    # As in `hyperloglog_form`.
+    ZERO_SPAN_MAX = 64
+    VAL_SPAN_MAX = 4
+    VAL_MAX = 32
+    JOINED_RUNS_MAX = 5
+    SAME = 0
+    RAISED = 1
+    NO_ROOM = 2
+    CORRUPT = 3
+    # Bytes of the runs that replace one.
+    PARTS_SIZE_MAX = 5
     # Bytes of packed registers that are compared at once, eight of them.
     GROUP_SIZE = 6
 
@@ -244,17 +255,134 @@ cdef inline Py_ssize_t span_of(const u8 *at, Py_ssize_t index, Py_ssize_t size) 
     return ((code & 63) << 8 | (at[index + 1] if index + 1 < size else 0)) + 1
 
 
-def find_run(bytearray data not None, Py_ssize_t index, Py_ssize_t first, Py_ssize_t register):
-    """See `hyperloglog_codec_plain`."""
-    cdef const u8 *at = <const u8 *>PyByteArray_AS_STRING(data)
-    cdef Py_ssize_t size = PyByteArray_GET_SIZE(data), before = -1, previous = -1, span
-    while index < size:
-        span = span_of(at, index, size)
-        if register < first + span:
-            return index, first, previous, before
-        before = previous
-        previous = index
-        first += span
-        index += 2 if XZERO <= at[index] < VAL else 1
-    return None
+# Where the search for a later register may begin: a run, and its first register.
+cdef struct Start:
+    Py_ssize_t index
+    Py_ssize_t register
 
+
+cdef inline Py_ssize_t write_run(u8 *at, int value, Py_ssize_t span) noexcept:
+    """Write a run of so many registers, none if there are none. Returns its bytes."""
+    if not span:
+        return 0
+    if value:
+        at[0] = VAL | (value - 1) << 2 | <u8>(span - 1)
+        return 1
+    if span <= ZERO_SPAN_MAX:
+        at[0] = <u8>(span - 1)
+        return 1
+    at[0] = XZERO | <u8>((span - 1) >> 8)
+    at[1] = (span - 1) & 0xFF
+    return 2
+
+
+cdef Py_ssize_t joined(u8 *at, Py_ssize_t index, Py_ssize_t size) noexcept:
+    """Put VAL runs with the same value together, in the few runs from `index` on. Returns the new size."""
+    cdef int step
+    cdef u8 code, following
+    for step in range(JOINED_RUNS_MAX):
+        if index >= size:
+            break
+        code = at[index]
+        if code < VAL:
+            index += 2 if code >= XZERO else 1
+            continue
+        following = at[index + 1] if index + 1 < size else 0
+        if following & ~3 == code & ~3 and (code & 3) + (following & 3) + 2 <= VAL_SPAN_MAX:
+            at[index + 1] = (code & ~3) | ((code & 3) + (following & 3) + 1)
+            size -= 1
+            memmove(at + index, at + index + 1, size - index)
+        else:
+            index += 1
+    return size
+
+
+cdef int raise_one(bytearray data, Start *start, Py_ssize_t register, int value, Py_ssize_t size_max) except -1:
+    """See `hyperloglog_codec_plain.raise_run`."""
+    cdef u8 *at = <u8 *>PyByteArray_AS_STRING(data)
+    cdef Py_ssize_t size = PyByteArray_GET_SIZE(data), index, first, before, before_register, previous
+    cdef Py_ssize_t previous_register, span = 0, width, parts_size = 0, new_size
+    cdef u8 parts[PARTS_SIZE_MAX]
+    cdef int old_value
+    if value > VAL_MAX:
+        return NO_ROOM
+    if register < start.register:
+        start.index, start.register = HEADER_SIZE, 0
+    while True:
+        index, first = start.index, start.register
+        before = previous = -1
+        before_register = previous_register = 0
+        while index < size:
+            span = span_of(at, index, size)
+            if register < first + span:
+                break
+            before, before_register = previous, previous_register
+            previous, previous_register = index, first
+            first += span
+            index += 2 if XZERO <= at[index] < VAL else 1
+        if index >= size:
+            return CORRUPT
+        if index != start.index or index == HEADER_SIZE:
+            break
+        # The run before is not known.
+        start.index, start.register = HEADER_SIZE, 0
+    if before >= 0:
+        start.index, start.register = before, before_register
+    width = 2 if XZERO <= at[index] < VAL else 1
+    old_value = (at[index] >> 2 & 31) + 1 if at[index] >= VAL else 0
+    if old_value >= value:
+        return SAME
+    parts_size = write_run(parts, old_value, register - first)
+    parts_size += write_run(parts + parts_size, value, 1)
+    parts_size += write_run(parts + parts_size, old_value, first + span - 1 - register)
+    new_size = size + parts_size - width
+    if parts_size > width and new_size > size_max:
+        return NO_ROOM
+    if new_size > size:
+        PyByteArray_Resize(data, new_size)
+        at = <u8 *>PyByteArray_AS_STRING(data)
+    # A last XZERO may be cut: then its second byte is not there.
+    if index + width < size:
+        memmove(at + index + parts_size, at + index + width, size - index - width)
+    memcpy(at + index, parts, min(parts_size, new_size - index))
+    new_size = joined(at, previous if previous >= 0 else HEADER_SIZE, new_size)
+    at[FLAG_AT] |= STALE
+    if new_size != PyByteArray_GET_SIZE(data):
+        PyByteArray_Resize(data, new_size)
+    return RAISED
+
+
+def raise_run(
+    bytearray data not None, Py_ssize_t start, Py_ssize_t start_register, Py_ssize_t register, int value,
+    Py_ssize_t size_max,
+):
+    """See `hyperloglog_codec_plain`."""
+    cdef Start place
+    cdef int outcome
+    demand_header(data, start)
+    place.index, place.register = start, start_register
+    outcome = raise_one(data, &place, register, value, size_max)
+    return outcome, place.index, place.register
+
+
+def raise_runs(bytearray data not None, bytes registers not None, Py_ssize_t size_max):
+    """See `hyperloglog_codec_plain`."""
+    cdef const u8 *values = <const u8 *>PyBytes_AS_STRING(registers)
+    cdef Py_ssize_t register
+    cdef Start place
+    cdef int outcome
+    demand_header(data, HEADER_SIZE)
+    place.index, place.register = HEADER_SIZE, 0
+    for register in range(PyBytes_GET_SIZE(registers)):
+        if values[register]:
+            outcome = raise_one(data, &place, register, values[register], size_max)
+            if outcome == NO_ROOM or outcome == CORRUPT:
+                return outcome
+    return RAISED
+
+
+cdef int demand_header(bytearray data, Py_ssize_t start) except -1:
+    """Raise ValueError if the bytes are too few, or a search would begin outside of the runs."""
+    if PyByteArray_GET_SIZE(data) < HEADER_SIZE or start < HEADER_SIZE:
+        raise ValueError(start)
+    return 0

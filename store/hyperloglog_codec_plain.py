@@ -10,16 +10,24 @@ from __future__ import annotations
 from typing import Final
 
 from .hyperloglog_form import (
+    CORRUPT,
     FLAG_AT,
     HEADER_SIZE,
     INDEX_BITS,
+    JOINED_RUNS_MAX,
+    NO_ROOM,
     PACKED_SIZE,
+    RAISED,
     RANK_BITS,
     REGISTER_MAX,
     REGISTERS_COUNT,
+    SAME,
     STALE,
     VAL,
+    VAL_MAX,
+    VAL_SPAN_MAX,
     XZERO,
+    ZERO_SPAN_MAX,
 )
 
 MULTIPLIER: Final = 0xC6A4A7935BD1E995
@@ -208,3 +216,105 @@ def find_run(data: bytearray, index: int, first: int, register: int) -> tuple[in
         first += span
         index += width
     return None
+
+
+def raise_run(
+    data: bytearray, start: int, start_register: int, register: int, value: int, size_max: int
+) -> tuple[int, int, int]:
+    """Raise a register in a sparse HyperLogLog of at most `size_max` bytes. The search begins at the run at `start`,
+    whose first register is `start_register`, or at the first run.
+
+    Returns `SAME`, `RAISED`, `NO_ROOM` or `CORRUPT`, and where the search for a later register may begin.
+    """
+    if value > VAL_MAX:
+        return NO_ROOM, start, start_register
+    if register < start_register:
+        start, start_register = HEADER_SIZE, 0
+    place = find_run(data, start, start_register, register)
+    if place is None:
+        return CORRUPT, start, start_register
+    if place[0] == start != HEADER_SIZE:
+        # The run before is not known.
+        start, start_register = HEADER_SIZE, 0
+        place = find_run(data, start, start_register, register)
+        assert place is not None
+    index, first, previous, before = place
+    if before >= 0:
+        start_register = first - _span(data, previous) - _span(data, before)
+        start = before
+    code, span = data[index], _span(data, index)
+    old_value = (code >> 2 & 31) + 1 if code >= VAL else 0
+    if old_value >= value:
+        return SAME, start, start_register
+    parts = (
+        _run(old_value, register - first)
+        + bytes((VAL | value - 1 << 2,))
+        + _run(old_value, first + span - 1 - register)
+    )
+    width, size = _width(code), len(data)
+    growth = len(parts) - width
+    if growth > 0 and size + growth > size_max:
+        return NO_ROOM, start, start_register
+    data[index : index + width] = parts
+    # A last XZERO that was cut.
+    del data[size + growth :]
+    _join_runs(data, previous if previous >= 0 else HEADER_SIZE)
+    data[FLAG_AT] |= STALE
+    return RAISED, start, start_register
+
+
+def raise_runs(data: bytearray, registers: bytes, size_max: int) -> int:
+    """Raise each register of a sparse HyperLogLog to the value that it has here, a byte for each. Returns `NO_ROOM` or
+    `CORRUPT` at the first register that cannot be raised, otherwise `RAISED`."""
+    start, start_register = HEADER_SIZE, 0
+    for register, value in enumerate(registers):
+        if value:
+            outcome, start, start_register = raise_run(data, start, start_register, register, value, size_max)
+            if outcome in (NO_ROOM, CORRUPT):
+                return outcome
+    return RAISED
+
+
+def _join_runs(data: bytearray, index: int) -> None:
+    """Put VAL runs with the same value together, in the few runs from `index` on. Longer ones than fit stay."""
+    for _ in range(JOINED_RUNS_MAX):
+        if index >= len(data):
+            return
+        code = data[index]
+        if code < VAL:
+            index += _width(code)
+            continue
+        following = data[index + 1] if index + 1 < len(data) else 0
+        span = (code & 3) + (following & 3) + 2
+        if following & ~3 == code & ~3 and span <= VAL_SPAN_MAX:
+            data[index + 1] = code & ~3 | span - 1
+            del data[index]
+            continue
+        index += 1
+
+
+def _width(code: int) -> int:
+    """The bytes of a run that begins with this one."""
+    return 2 if XZERO <= code < VAL else 1
+
+
+def _span(data: bytes | bytearray, index: int) -> int:
+    """The number of registers of the run at `index`. An XZERO that is cut is read as if a zero byte followed, as the
+    strings of Redis end with one."""
+    code = data[index]
+    if code >= VAL:
+        return (code & 3) + 1
+    if code < XZERO:
+        return code + 1
+    return ((code & 63) << 8 | (data[index + 1] if index + 1 < len(data) else 0)) + 1
+
+
+def _run(value: int, span: int) -> bytes:
+    """A run of so many registers, as Redis writes it; none if there are none."""
+    if not span:
+        return b""
+    if value:
+        return bytes((VAL | value - 1 << 2 | span - 1,))
+    if span <= ZERO_SPAN_MAX:
+        return bytes((span - 1,))
+    return bytes((XZERO | span - 1 >> 8, span - 1 & 0xFF))

@@ -21,3 +21,17 @@ STALE: Final = 0x80
 # The smallest codes of long runs of 0 and of runs of another value. Smaller codes are short runs of 0.
 XZERO: Final = 0x40
 VAL: Final = 0x80
+# Registers of the longest short runs of 0 and of another value, and the largest value: a larger one makes the registers
+# dense.
+ZERO_SPAN_MAX: Final = 64
+VAL_SPAN_MAX: Final = 4
+VAL_MAX: Final = 32
+# Runs that Redis looks at after a change, to put values together.
+JOINED_RUNS_MAX: Final = 5
+
+# What comes of raising a register in runs: it has the value or a larger one already, it is raised, only dense registers
+# have room for it, or the runs have no such register.
+SAME: Final = 0
+RAISED: Final = 1
+NO_ROOM: Final = 2
+CORRUPT: Final = 3

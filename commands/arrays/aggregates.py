@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+import struct
+from typing import Final
 
 from ...protocol.replies import Reply
+from ...protocol.scalars import shortest_text
 from ...store.companions.array_value import ArrayValue
 from ...store.errors import GenericError, wrong_number_of_arguments
 from ..core import long_double
 from ..core.int64 import INT64_MAX, INT64_MIN
 from ..core.long_double import LongDouble
 from ..core.numbers import parse_integer
-from ..core.table import Argument, Flag, Trait, command
+from ..core.table import Argument, Flag, command
 from ..execution.context import Context
-from ..execution.sliced_work import Steps
-from ..execution.slices import STEP_COUNT, carried_out
 from .arguments import KEY, RANGE, READ_KEYS, index_of
 
 # Words of AROP without and with a text.
 _PLAIN: Final = 5
 _MATCHED: Final = 6
+# Longest text of a double that Redis keeps in a pointer, and the bits that must be zero for that.
+DOUBLE_TEXT_SIZE_MAX: Final = 32
+TAG_MASK: Final = 3
+# Integers below this have no more digits than are printed.
+PLAIN_LIMIT: Final = 10**long_double.GENERAL_DIGITS
 # Places of the results in what `ArraySlices.integers` returns.
 _PLACES: Final = {b"SUM": 0, b"MIN": 1, b"MAX": 2, b"AND": 3, b"OR": 4, b"XOR": 5}
 
@@ -39,10 +43,28 @@ class _Number:
         return b"-0" if not self.value and self.is_negative else long_double.general_text(self.value)
 
 
+def _number_of(element: bytes) -> LongDouble | None:
+    """The number that Redis has of an element, None if it is not one.
+
+    Redis keeps a double in place of a text that is printed again as it is, if the last bits of the double are zero.
+    """
+    number = long_double.parse(element)
+    if number is None or b"." not in element or b"e" in element or len(element) > DOUBLE_TEXT_SIZE_MAX:
+        return number
+    try:
+        kept = float(element)
+    except ValueError:
+        # It is hexadecimal.
+        return number
+    if struct.pack("<d", kept)[0] & TAG_MASK or shortest_text(kept) not in (element, element.removesuffix(b".0")):
+        return number
+    return long_double.rounded(*kept.as_integer_ratio())
+
+
 def _numbers(elements: list[bytes]) -> list[_Number]:
     found: list[_Number] = []
     for element in elements:
-        number = long_double.parse(element)
+        number = _number_of(element)
         if number is not None:
             found.append(_Number(number, element[:1] == b"-"))
     return found
@@ -71,14 +93,14 @@ def _integers(elements: list[bytes]) -> list[int]:
     for element in elements:
         whole = parse_integer(element)
         if whole is None:
-            number = long_double.parse(element)
+            number = _number_of(element)
             whole = None if number is None else long_double.as_integer(number)
         if whole is not None and INT64_MIN <= whole <= INT64_MAX:
             found.append(whole)
     return found
 
 
-def _combined(name: bytes, numbers: list[int]) -> int:
+def _bits(name: bytes, numbers: list[int]) -> int:
     result = numbers[0]
     for number in numbers[1:]:
         if name == b"AND":
@@ -90,57 +112,28 @@ def _combined(name: bytes, numbers: list[int]) -> int:
     return result
 
 
-class Operation:
-    """An operation on many elements, some at a time. `matched` is what MATCH counts."""
-
-    __slots__ = ("_count", "_matched", "_name", "_number", "_whole")
-
-    def __init__(self, name: bytes, matched: bytes) -> None:
-        self._name: Final = name
-        self._matched: Final = matched
-        self._count = 0
-        # The result so far; None before the first number.
-        self._number: _Number | None = None
-        self._whole: int | None = None
-
-    def take(self, elements: list[bytes]) -> None:
-        """Continue with these elements."""
-        name = self._name
-        if name == b"MATCH":
-            self._count += elements.count(self._matched)
-        elif name in (b"SUM", b"MIN", b"MAX"):
-            numbers = _numbers(elements)
-            if self._number is not None:
-                numbers.insert(0, self._number)
-            if numbers:
-                self._number = _total(numbers) if name == b"SUM" else _extreme(numbers, name == b"MIN")
-        else:
-            whole = _integers(elements)
-            if self._whole is not None:
-                whole.insert(0, self._whole)
-            if whole:
-                self._whole = _combined(name, whole)
-
-    def reply(self) -> Reply:
-        """The result; null without numbers."""
-        if self._name == b"MATCH":
-            return self._count
-        return self._whole if self._number is None else self._number.text()
+def combined(name: bytes, elements: list[bytes]) -> bytes | int | None:
+    """The result of SUM, MIN, MAX, AND, OR or XOR, None if no element is a number."""
+    if name in (b"AND", b"OR", b"XOR"):
+        integers = _integers(elements)
+        return _bits(name, integers) if integers else None
+    numbers = _numbers(elements)
+    if not numbers:
+        return None
+    return (_total(numbers) if name == b"SUM" else _extreme(numbers, name == b"MIN")).text()
 
 
-def _steps(operation: Operation, pages: Iterator[list[Any]]) -> Steps:
-    """The work of AROP on many elements. Returns the reply."""
-    for page in pages:
-        operation.take([element for _, element in page])
-        yield
-    return operation.reply()
+def _integer_text(number: int) -> bytes:
+    """An integer as C's `%.17Lg` prints it."""
+    if -PLAIN_LIMIT < number < PLAIN_LIMIT:
+        return b"%d" % number
+    return long_double.general_text(number * long_double.ONE)
 
 
 @command(
     "AROP",
     arity=-5,
     flags=Flag.READONLY,
-    traits=Trait.IN_SLICES,
     keys=READ_KEYS,
     categories=("array",),
     group="array",
@@ -186,26 +179,16 @@ def arop(context: Context, argv: list[bytes]) -> Reply:
         raise wrong_number_of_arguments(b"arop")
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
     first, last = min(start, end), max(start, end)
+    if value is None:
+        return 0 if name in (b"MATCH", b"USED") else None
     if name == b"USED":
-        return 0 if value is None else value.slices.count_between(first, last)
-    if name != b"MATCH" and value is not None:
-        integers = value.slices.integers(first, last)
-        if integers is not None:
-            result = integers[_PLACES[name]]
-            # A long double holds each of these integers, and each sum on the way.
-            number = None if name in (b"AND", b"OR", b"XOR") else long_double.parse(b"%d" % result)
-            return result if number is None else long_double.general_text(number)
-    if value is not None and len(value) > STEP_COUNT:
-        count = value.slices.count_between(first, last)
-        operation = Operation(name, argv[5] if name == b"MATCH" else b"")
-        return carried_out(context, argv, count, _steps(operation, value.pages(first, last)))
-    elements: list[bytes] = [] if value is None else value.slices.texts(first, last)
+        return value.slices.count_between(first, last)
     if name == b"MATCH":
-        return elements.count(argv[5])
-    if name in (b"SUM", b"MIN", b"MAX"):
-        numbers = _numbers(elements)
-        if not numbers:
-            return None
-        return (_total(numbers) if name == b"SUM" else _extreme(numbers, name == b"MIN")).text()
-    whole = _integers(elements)
-    return _combined(name, whole) if whole else None
+        return value.slices.count_equal(first, last, argv[5])
+    integers = value.slices.integers(first, last)
+    if integers is not None:
+        # A long double holds each of these integers, and each sum on the way.
+        result = integers[_PLACES[name]]
+        return result if name in (b"AND", b"OR", b"XOR") else _integer_text(result)
+    decimals = value.slices.decimals(first, last, _PLACES[name], shortest_text)
+    return combined(name, value.slices.texts(first, last)) if decimals is None else decimals[0]

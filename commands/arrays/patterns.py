@@ -1,17 +1,15 @@
 """Regular expressions of ARGREP: the extended syntax of POSIX with escapes of Perl, as the library TRE reads them.
 
-A pattern is compiled to a small program, all of whose threads advance together over a text. So the time is the product
-of both lengths, whatever the pattern: a backtracking matcher would let one request stop the server.
+A pattern is compiled to a small program, for `ArraySearch`. A set of bytes is an integer: byte `b` is bit `1 << b`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from ...store.companions.search_terms import CONDITION, END, FORK, JUMP, SET, Instruction
 from ...store.errors import GenericError
 
-# Instructions: a set of bytes, a fork, a jump, a condition on the place, the end.
-_SET, _FORK, _JUMP, _CONDITION, _END = range(5)
 # Largest count in braces, as in TRE.
 COUNT_MAX: Final = 255
 # Instructions of a program at most: nested counts multiply.
@@ -19,48 +17,62 @@ PROGRAM_SIZE_MAX: Final = 20_000
 # Bytes of a pattern at most, as in Redis.
 PATTERN_SIZE_MAX: Final = 2048
 
-_DIGITS: Final = frozenset(b"0123456789")
-_LOWER: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz")
-_UPPER: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_SPACES: Final = frozenset(b" \t\n\v\f\r")
-_WORD: Final = _DIGITS | _LOWER | _UPPER | frozenset(b"_")
-_ALL: Final = frozenset(range(256))
+
+def _members(text: bytes) -> int:
+    """The set of the bytes of a text."""
+    members = 0
+    for byte in text:
+        members |= 1 << byte
+    return members
+
+
+def _between(first: int, last: int) -> int:
+    """The set of the bytes from one to another, both included."""
+    return (1 << last + 1) - (1 << first)
+
+
+# Letters differ from those of the other case by this.
+_CASE_DISTANCE: Final = 32
+_ALL: Final = _between(0, 255)
+_DIGITS: Final = _between(ord("0"), ord("9"))
+_LOWER: Final = _between(ord("a"), ord("z"))
+_UPPER: Final = _between(ord("A"), ord("Z"))
+_SPACES: Final = _members(b" \t\n\v\f\r")
+_WORD: Final = _DIGITS | _LOWER | _UPPER | _members(b"_")
+_HEXADECIMAL: Final = _DIGITS | _members(b"abcdefABCDEF")
 _CLASSES: Final = {
     b"alnum": _DIGITS | _LOWER | _UPPER,
     b"alpha": _LOWER | _UPPER,
-    b"blank": frozenset(b" \t"),
-    b"cntrl": frozenset([*range(32), 127]),
+    b"blank": _members(b" \t"),
+    b"cntrl": _between(0, 31) | 1 << 127,
     b"digit": _DIGITS,
-    b"graph": frozenset(range(33, 127)),
+    b"graph": _between(33, 126),
     b"lower": _LOWER,
-    b"print": frozenset(range(32, 127)),
-    b"punct": frozenset(range(33, 127)) - _DIGITS - _LOWER - _UPPER,
+    b"print": _between(32, 126),
+    b"punct": _between(33, 126) & ~(_DIGITS | _LOWER | _UPPER),
     b"space": _SPACES,
     b"upper": _UPPER,
-    b"xdigit": _DIGITS | frozenset(b"abcdefABCDEF"),
+    b"xdigit": _HEXADECIMAL,
 }
 _ESCAPED_SETS: Final = {
-    b"w": _WORD, b"W": _ALL - _WORD, b"s": _SPACES, b"S": _ALL - _SPACES, b"d": _DIGITS, b"D": _ALL - _DIGITS,
+    b"w": _WORD, b"W": _ALL & ~_WORD, b"s": _SPACES, b"S": _ALL & ~_SPACES, b"d": _DIGITS, b"D": _ALL & ~_DIGITS,
 }  # fmt: skip
 _ESCAPED_BYTES: Final = {b"t": 9, b"n": 10, b"r": 13, b"f": 12, b"a": 7, b"e": 27}
 _CONDITIONS: Final = (b"<", b">", b"b", b"B")
 
-Instruction = tuple[int, frozenset[int], int, int, bytes]
-_NO_BYTES: Final[frozenset[int]] = frozenset()
-
 
 def _instruction(kind: int, *, to: int = 0, other: int = 0, text: bytes = b"") -> Instruction:
     """A fork continues `to` and `other` instructions further, a jump `to`. A condition has its letter."""
-    return kind, _NO_BYTES, to, other, text
+    return kind, 0, to, other, text
 
 
 def _invalid(reason: bytes) -> GenericError:
     return GenericError(b"invalid regular expression: " + reason)
 
 
-def _folded(members: frozenset[int]) -> frozenset[int]:
-    both = bytes(sorted(members))
-    return frozenset(both.lower() + both.upper())
+def _folded(members: int) -> int:
+    """A set with the letters of both cases."""
+    return members | (members & _UPPER) << _CASE_DISTANCE | (members & _LOWER) >> _CASE_DISTANCE
 
 
 def check_length(pattern: bytes) -> None:
@@ -87,8 +99,8 @@ class _Group:
         first, second = self._alternatives, self.sequence
         if first is None:
             return second
-        fork = _instruction(_FORK, to=1, other=len(first) + 2)
-        return [fork, *first, _instruction(_JUMP, to=len(second) + 1), *second]
+        fork = _instruction(FORK, to=1, other=len(first) + 2)
+        return [fork, *first, _instruction(JUMP, to=len(second) + 1), *second]
 
     def begin_alternative(self) -> list[Instruction]:
         """End the present alternative. Returns all so far."""
@@ -132,7 +144,7 @@ class _Parser:
             raise _invalid(b"Missing ')'")
         program = groups[0].program()
         self._check(program)
-        return [*program, _instruction(_END)]
+        return [*program, _instruction(END)]
 
     def _begin_group(self) -> None:
         outer = self._ignore_case
@@ -206,16 +218,16 @@ class _Parser:
         if high < 0:
             return [
                 *program,
-                _instruction(_FORK, to=1, other=size + 2),
+                _instruction(FORK, to=1, other=size + 2),
                 *part,
-                _instruction(_JUMP, to=-size - 1),
+                _instruction(JUMP, to=-size - 1),
             ]
         for _ in range(high - low):
-            program += [_instruction(_FORK, to=1, other=size + 1), *part]
+            program += [_instruction(FORK, to=1, other=size + 1), *part]
         return program
 
-    def _set(self, members: frozenset[int]) -> list[Instruction]:
-        return [(_SET, _folded(members) if self._ignore_case else members, 1, 0, b"")]
+    def _set(self, members: int) -> list[Instruction]:
+        return [(SET, _folded(members) if self._ignore_case else members, 1, 0, b"")]
 
     def _atom(self) -> list[Instruction]:
         byte = self._peek()
@@ -225,20 +237,20 @@ class _Parser:
                 self._is_quoted = False
                 return []
             self._at += 1
-            return self._set(frozenset(byte))
+            return self._set(_members(byte))
         if byte in (b"*", b"+", b"?", b"{"):
             # A count without a part before it counts an empty one.
             return []
         self._at += 1
         if byte == b"[":
-            return [(_SET, self._brackets(), 1, 0, b"")]
+            return [(SET, self._brackets(), 1, 0, b"")]
         if byte == b".":
             return self._set(_ALL)
         if byte in (b"^", b"$"):
-            return [_instruction(_CONDITION, text=byte)]
+            return [_instruction(CONDITION, text=byte)]
         if byte == b"\\":
             return self._escape()
-        return self._set(frozenset(byte))
+        return self._set(_members(byte))
 
     def _flags(self) -> bool:
         """Read flags up to a colon or a bracket. Returns whether a group follows."""
@@ -268,33 +280,33 @@ class _Parser:
         if byte in _ESCAPED_SETS:
             return self._set(_ESCAPED_SETS[byte])
         if byte in _CONDITIONS:
-            return [_instruction(_CONDITION, text=byte)]
+            return [_instruction(CONDITION, text=byte)]
         if byte == b"x":
-            return self._set(frozenset([self._hexadecimal()]))
+            return self._set(1 << self._hexadecimal())
         if byte in b"123456789":
             raise GenericError(b"regular expression backreferences are not supported")
-        return self._set(frozenset([_ESCAPED_BYTES.get(byte, byte[0])]))
+        return self._set(1 << _ESCAPED_BYTES.get(byte, byte[0]))
 
     def _hexadecimal(self) -> int:
         """The byte of up to two hexadecimal digits, or of those in braces."""
         if self._peek() == b"{":
             end = self._pattern.find(b"}", self._at)
             digits = self._pattern[self._at + 1 : end]
-            if end < 0 or not all(digit in _CLASSES[b"xdigit"] for digit in digits):
+            if end < 0 or not all(_HEXADECIMAL >> digit & 1 for digit in digits):
                 raise _invalid(b"Missing '}'")
             self._at = end + 1
         else:
             digits = self._pattern[self._at : self._at + 2]
-            while digits and not all(digit in _CLASSES[b"xdigit"] for digit in digits):
+            while digits and not all(_HEXADECIMAL >> digit & 1 for digit in digits):
                 digits = digits[:-1]
             self._at += len(digits)
         return int(digits or b"0", 16) & 255
 
-    def _brackets(self) -> frozenset[int]:
+    def _brackets(self) -> int:
         pattern = self._pattern
         is_negated = self._peek() == b"^"
         self._at += is_negated
-        members: set[int] = set()
+        members = 0
         start = self._at
         while True:
             if self._at >= len(pattern):
@@ -315,83 +327,21 @@ class _Parser:
                 self._at += 2
                 if last < first:
                     raise _invalid(b"Invalid character range")
-            members.update(range(first, last + 1))
+            members |= _between(first, last)
         self._at += 1
-        found = _folded(frozenset(members)) if self._ignore_case else frozenset(members)
-        return _ALL - found if is_negated else found
+        if self._ignore_case:
+            members = _folded(members)
+        return _ALL & ~members if is_negated else members
 
-    def _class(self, name: bytes) -> frozenset[int]:
+    def _class(self, name: bytes) -> int:
         found = _CLASSES.get(name)
         if found is None:
             raise _invalid(b"Unknown character class name")
         return found
 
 
-class Pattern:
-    """A compiled regular expression."""
-
-    __slots__ = ("_program",)
-
-    def __init__(self, pattern: bytes, *, ignore_case: bool) -> None:
-        """Take a pattern that is not too long. Raises GenericError."""
-        if not pattern:
-            raise GenericError(b"regular expression is empty")
-        self._program = _Parser(pattern, ignore_case).parse()
-
-    def is_in(self, text: bytes) -> bool:
-        """Whether a part of the text matches."""
-        program, threads = self._program, [0]
-        for place in range(len(text) + 1):
-            found = self._advance(threads, text, place)
-            if found is None:
-                return True
-            if place == len(text):
-                break
-            byte = text[place]
-            threads = [at + 1 for at in found if byte in program[at][1]]
-            # A match may begin anywhere.
-            threads.append(0)
-        return False
-
-    def _advance(self, threads: list[int], text: bytes, place: int) -> list[int] | None:
-        """The sets of bytes that threads wait for at a place; None if one of them is at the end."""
-        program, waiting = self._program, list(threads)
-        seen: set[int] = set()
-        found: list[int] = []
-        while waiting:
-            at = waiting.pop()
-            if at in seen:
-                continue
-            seen.add(at)
-            kind, _, to, other, condition = program[at]
-            if kind == _END:
-                return None
-            if kind == _SET:
-                found.append(at)
-            elif kind == _CONDITION:
-                if _holds(condition, text, place):
-                    waiting.append(at + 1)
-            else:
-                waiting.append(at + to)
-                if kind == _FORK:
-                    waiting.append(at + other)
-        return found
-
-
-def _holds(condition: bytes, text: bytes, place: int) -> bool:
-    """Whether a condition is true between the byte before `place` and the one after it."""
-    if condition == b"^":
-        return not place
-    if condition == b"$":
-        return place == len(text)
-    # Both ends of the text are a boundary of a word, as TRE has it.
-    is_at_end = place in (0, len(text))
-    before = place > 0 and text[place - 1] in _WORD
-    after = place < len(text) and text[place] in _WORD
-    if condition == b"<":
-        return after and not before
-    if condition == b">":
-        return before and not after
-    if condition == b"b":
-        return before != after or is_at_end
-    return before == after and not is_at_end
+def program_of(pattern: bytes, *, ignore_case: bool) -> list[Instruction]:
+    """The program of a pattern that is not too long. Raises GenericError."""
+    if not pattern:
+        raise GenericError(b"regular expression is empty")
+    return _Parser(pattern, ignore_case).parse()

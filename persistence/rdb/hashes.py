@@ -21,7 +21,7 @@ from ...store.due_times import NEVER_DUE_MS
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .imported_hashes import HASH_TEMPLATE_TYPES, encode_imported_hash, imported_hash_type, read_imported_hash
-from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
+from .lengths import encode_length, encode_time_ms, read_length, read_string, read_time_ms
 from .source import Source
 from .texts import encode_strings, encode_timed, pack_texts, read_strings, read_timed_fields, unpack_texts
 from .ziplist import unpack_ziplist, unpack_zipmap
@@ -59,15 +59,24 @@ def hash_type(value: HashValue) -> int:
     return HASH if value.first_due_ms == NEVER_DUE_MS else HASH_TIMES
 
 
+def packed_hash(value: HashValue, *, compress: bool) -> bytes | None:
+    """A hash that is a listpack, without its type; None if it is not one."""
+    if value.encoding == LISTPACK:
+        return encode_strings([pack_texts(value.words())], compress)
+    if value.encoding != LISTPACK_EX:
+        return None
+    words: list[bytes] = []
+    pairs = list(value.items())
+    for pair, due_ms in zip(pairs, value.due_times([pair[0] for pair in pairs]), strict=True):
+        words += (pair[0], pair[1], b"%d" % due_ms)
+    return _first_time(value) + encode_strings([pack_texts(words)], compress)
+
+
 def encode_hash(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     """Yield a hash without its type."""
-    if value.encoding == LISTPACK_EX:
-        words = [word for field, text in value.items() for word in (field, text, b"%d" % (value.due_ms(field) or 0))]
-        yield _first_time(value) + encode_string(pack_texts(words), compress=compress)
-        return
-    if value.encoding == LISTPACK:
-        words = [word for pair in value.items() for word in pair]
-        yield encode_string(pack_texts(words), compress=compress)
+    packed = packed_hash(value, compress=compress)
+    if packed is not None:
+        yield packed
         return
     if value.has_template:
         yield from encode_imported_hash(value, compress=compress)
@@ -124,14 +133,23 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
         words = unpack_texts(read_string(source))
         if len(words) % 3:
             raise RdbError("Hash integrity check failed: a field without a value or a time")
-        for index in range(0, len(words), 3):
-            due_ms = as_integer(words[index + 2])
-            _set_timed(value, words[index], words[index + 1], -1 if due_ms is None else due_ms, is_packed=True)
+        _fill(value, [word for index, word in enumerate(words) if index % 3 < 2])
         value.become_listpack_ex()
+        times = [(_time_of(words[index + 2]), words[index]) for index in range(0, len(words), 3)]
+        found = [each for each in times if each[0]]
+        if found:
+            _take_times(value, found)
     elif kind in HASH_TEMPLATE_TYPES:
         value = read_imported_hash(source, kind, limits)
     else:
-        _set_all(value, _UNPACK[kind](read_string(source)), may_be_long=kind != HASH_ZIPMAP)
+        words = _UNPACK[kind](read_string(source))
+        if len(words) % 2:
+            raise RdbError("Hash integrity check failed: a field without a value")
+        if kind == HASH_ZIPMAP:
+            if value.set_words(words) < len(words) // 2:
+                raise RdbError(SAME_FIELD)
+        else:
+            _fill(value, words)
     if not len(value):
         raise EmptyValue
     return value
@@ -150,27 +168,38 @@ def _read_timed(value: HashValue, source: Source, count: int, first_ms: int) -> 
                 found.append((due_ms, words[2 * index]))
         count -= len(times)
     if found:
-        if min(found)[0] < 0 or max(found)[0] > NO_TIME_MS:
-            raise RdbError(TIME_OUT_OF_RANGE)
-        value.take_times(found)
+        _take_times(value, found)
 
 
-def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int, *, is_packed: bool = False) -> None:
-    """Set a field with its expiry time, 0 for none. In a listpack it is in its place already. Raises RdbError."""
+def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int) -> None:
+    """Set a field with its expiry time, 0 for none. Raises RdbError."""
     if not 0 <= due_ms <= NO_TIME_MS:
         raise RdbError(TIME_OUT_OF_RANGE)
-    if not value.set(field, text, may_be_long=is_packed):
+    if not value.set(field, text):
         raise RdbError(SAME_FIELD)
     if due_ms:
-        value.expire_at(field, due_ms, stays=is_packed)
+        value.expire_at(field, due_ms)
 
 
-def _set_all(value: HashValue, words: list[bytes], *, may_be_long: bool) -> None:
-    if len(words) % 2:
-        raise RdbError("Hash integrity check failed: a field without a value")
-    for index in range(0, len(words), 2):
-        if not value.set(words[index], words[index + 1], may_be_long=may_be_long):
-            raise RdbError("Hash integrity check failed: a field twice")
+def _fill(value: HashValue, words: list[bytes]) -> None:
+    """Set the fields of a listpack, each with its value after it. Raises RdbError."""
+    if value.fill(words) < len(words) // 2:
+        raise RdbError("Hash integrity check failed: a field twice")
+
+
+def _time_of(text: bytes) -> int:
+    """The expiry time after a field of a listpack, 0 for none. Raises RdbError."""
+    due_ms = as_integer(text)
+    if due_ms is None:
+        raise RdbError(TIME_OUT_OF_RANGE)
+    return due_ms
+
+
+def _take_times(value: HashValue, times: list[tuple[int, bytes]]) -> None:
+    """Set the expiry times of fields, each before its field. Raises RdbError."""
+    if min(times)[0] < 0 or max(times)[0] > NO_TIME_MS:
+        raise RdbError(TIME_OUT_OF_RANGE)
+    value.take_times(times)
 
 
 _UNPACK: Final = {HASH_ZIPMAP: unpack_zipmap, HASH_ZIPLIST: unpack_ziplist, HASH_LISTPACK: unpack_texts}

@@ -6,10 +6,15 @@ Both modules behave alike and are tested by the same tests; the modules of these
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.string cimport memcpy
+from cpython.object cimport PyObject
+from libc.string cimport memchr, memcpy
 
 from headrace.persistence.errors import RdbError
 from headrace.persistence.rdb.listpack import unpack
+from headrace.protocol.scalars import shortest_text
+
+cdef extern from "Python.h":
+    double PyOS_string_to_double(const char *text, char **end, PyObject *overflow_exception) except? -1.0
 
 ctypedef unsigned int u32
 ctypedef unsigned long long u64
@@ -22,6 +27,15 @@ include "buffer.pxi"
 
 cdef enum:
     SCORE_SIZE = 8
+    # Elements of arrays: see `arrays`.
+    ELEMENT_STRING = 0
+    ELEMENT_INTEGER = 1
+    ELEMENT_DOUBLE = 2
+    ELEMENT_SHORT = 3
+    SHORT_SIZE_MAX = 7
+    INTEGER_BITS = 61
+    DOUBLE_TEXT_SIZE_MAX = 32
+    TAG_MASK = 3
 
 cdef u64 LISTPACK_SIZE_MAX = 0xFFFFFFFF
 
@@ -66,6 +80,119 @@ def encode_timed(list pairs not None, list times not None, i64 first_ms, bint co
         append_string(to, name, compress)
         append_string(to, text, compress)
     return to.take()
+
+
+cdef bytes double_element(double number):
+    """See `array_elements`."""
+    cdef bytes text = shortest_text(number)
+    cdef const char *start = PyBytes_AS_STRING(text)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(text)
+    if memchr(start, c'.', size) != NULL or memchr(start, c'e', size) != NULL:
+        return text
+    return text + b".0"
+
+
+cdef bint read_double(bytes text, u64 *bits) except -1:
+    """Whether a text is that of a double whose last bits are zero, which is then read."""
+    cdef const char *start = PyBytes_AS_STRING(text)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(text), at
+    cdef bint has_point = False
+    cdef double number
+    if size > DOUBLE_TEXT_SIZE_MAX:
+        return False
+    for at in range(size):
+        if start[at] == c'.':
+            if has_point:
+                return False
+            has_point = True
+        elif not c'0' <= start[at] <= c'9' and (at or start[at] != c'-'):
+            return False
+    # A text such as `-.` is not a number.
+    if not has_point or not c'0' <= start[size - 1] <= c'9':
+        return False
+    number = PyOS_string_to_double(start, NULL, NULL)
+    memcpy(bits, &number, sizeof(number))
+    return not bits[0] & TAG_MASK and double_element(number) == text
+
+
+def encode_elements(list pairs not None, bint compress):
+    """See `member_codec_plain`."""
+    cdef Buffer to = Buffer()
+    cdef list pair
+    cdef bytes text
+    cdef Py_ssize_t size
+    cdef i64 number = 0
+    cdef u64 bits = 0
+    for pair in pairs:
+        text = pair[1]
+        size = PyBytes_GET_SIZE(text)
+        to.reserve(LENGTH_SIZE_MAX + 1 + SCORE_SIZE)
+        to.at = write_length(to.at, pair[0])
+        if (
+            size and read_integer(<const unsigned char *>PyBytes_AS_STRING(text), size, &number)
+            and -(<i64>1 << INTEGER_BITS) <= number < <i64>1 << INTEGER_BITS
+        ):
+            to.at[0] = ELEMENT_INTEGER
+            write_little(to.at + 1, <u64>number, SCORE_SIZE)
+            to.at += 1 + SCORE_SIZE
+        elif read_double(text, &bits):
+            to.at[0] = ELEMENT_DOUBLE
+            write_little(to.at + 1, bits, SCORE_SIZE)
+            to.at += 1 + SCORE_SIZE
+        elif size <= SHORT_SIZE_MAX:
+            to.at[0], to.at[1] = ELEMENT_SHORT, <unsigned char>size
+            memcpy(to.at + 2, PyBytes_AS_STRING(text), size)
+            to.at += 2 + size
+        else:
+            to.at[0] = ELEMENT_STRING
+            to.at += 1
+            append_string(to, text, compress)
+    return to.take()
+
+
+def read_elements(bytes block not None, Py_ssize_t position, Py_ssize_t count):
+    """See `member_codec_plain`."""
+    cdef const unsigned char *start = <const unsigned char *>PyBytes_AS_STRING(block)
+    cdef const unsigned char *end = start + PyBytes_GET_SIZE(block)
+    cdef const unsigned char *at
+    cdef const unsigned char *done
+    cdef list indexes = [], elements = []
+    cdef char digits[INTEGER_ROOM]
+    cdef u64 index = 0, bits
+    cdef double number
+    cdef int kind
+    if not 0 <= position <= PyBytes_GET_SIZE(block):
+        raise IndexError("no such position")
+    done = at = start + position
+    while len(indexes) < count and read_length(&at, end, &index) and at < end:
+        kind = at[0]
+        at += 1
+        if kind == ELEMENT_STRING:
+            try:
+                text = read_string(&at, end)
+            except RdbError:
+                break
+            if text is None:
+                break
+        elif kind == ELEMENT_SHORT:
+            if at == end or end - at <= at[0]:
+                break
+            text = PyBytes_FromStringAndSize(<const char *>at + 1, at[0])
+            at += 1 + at[0]
+        elif kind > ELEMENT_SHORT or end - at < SCORE_SIZE:
+            break
+        else:
+            bits = read_little(at, SCORE_SIZE)
+            at += SCORE_SIZE
+            if kind == ELEMENT_INTEGER:
+                text = PyBytes_FromStringAndSize(digits, snprintf(digits, sizeof(digits), b"%lld", <i64>bits))
+            else:
+                memcpy(&number, &bits, SCORE_SIZE)
+                text = double_element(number)
+        indexes.append(index)
+        elements.append(text)
+        done = at
+    return indexes, elements, done - start
 
 
 def read_scored(bytes block not None, Py_ssize_t position, Py_ssize_t count):

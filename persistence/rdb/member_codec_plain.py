@@ -4,15 +4,31 @@ without a C compiler. Both behave alike."""
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
+from ...store.companions.integers import as_integer
 from ..errors import RdbError
+from .array_elements import (
+    DOUBLE_ELEMENT,
+    INTEGER_ELEMENT,
+    SHORT_ELEMENT,
+    STRING_ELEMENT,
+    double_element,
+    read_element,
+)
 from .lengths import encode_length, encode_string, read_length, read_string
 from .listpack import encode_texts, pack, unpack
 from .source import Source
 
 # Bytes of a block that one call looks at: they are copied.
 LOOKED_AT_SIZE: Final = 64 * 1024
+
+_SHORT_SIZE_MAX: Final = 7
+# Integers that Redis keeps in a pointer.
+_INTEGER_LIMIT: Final = 1 << 61
+# Longest text of a double that Redis keeps in a pointer, and the bits that must be zero for that.
+_DOUBLE_TEXT_SIZE_MAX: Final = 32
+_TAG_MASK: Final = 3
 
 
 def encode_strings(texts: list[bytes], compress: bool) -> bytes:
@@ -40,6 +56,50 @@ def encode_timed(pairs: list[tuple[bytes, bytes]], times: list[int], first_ms: i
             for pair, time_ms in zip(pairs, times, strict=True)
         ]
     )
+
+
+def encode_elements(pairs: list[list[Any]], compress: bool) -> bytes:
+    """Encode elements of an array, each after its index: see `arrays`."""
+    return b"".join([encode_length(index) + _encode_element(element, compress) for index, element in pairs])
+
+
+def _encode_element(element: bytes, compress: bool) -> bytes:
+    number = as_integer(element)
+    if number is not None and -_INTEGER_LIMIT <= number < _INTEGER_LIMIT:
+        return struct.pack("<Bq", INTEGER_ELEMENT, number)
+    if number is None and b"." in element and b"e" not in element and len(element) <= _DOUBLE_TEXT_SIZE_MAX:
+        packed = _pack_double(element)
+        if packed is not None:
+            return bytes((DOUBLE_ELEMENT,)) + packed
+    if len(element) <= _SHORT_SIZE_MAX:
+        return bytes((SHORT_ELEMENT, len(element))) + element
+    return bytes((STRING_ELEMENT,)) + encode_string(element, compress=compress)
+
+
+def _pack_double(text: bytes) -> bytes | None:
+    """The bytes of a double that prints as this text and whose last bits are zero, None for another text."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    packed = struct.pack("<d", number)
+    return packed if double_element(number) == text and not packed[0] & _TAG_MASK else None
+
+
+def read_elements(block: bytes, position: int, count: int) -> tuple[list[int], list[bytes], int]:
+    """Like `read_some`, for at most `count` elements of an array: their indexes, and they."""
+    indexes: list[int] = []
+    elements: list[bytes] = []
+    source = Source((block[position : position + LOOKED_AT_SIZE],))
+    while len(indexes) < count:
+        size = source.offset
+        try:
+            index, element = read_length(source), read_element(source)
+        except RdbError:
+            return indexes, elements, position + size
+        indexes.append(index)
+        elements.append(element)
+    return indexes, elements, position + source.offset
 
 
 def read_scored(block: bytes, position: int, count: int) -> tuple[list[bytes], list[float], int]:

@@ -17,7 +17,7 @@ from .nodes import encode_short_value, read_short_value
 from .primitives import IS_COMPILED, crc64
 from .source import Source
 from .stream import WITH_RELEASED
-from .values import STRING, VERSION, Content, encode_value, read_value, type_of
+from .values import STRING, VERSION, Content, encode_value, packed_value, read_value, type_of
 
 TYPE_SIZE: Final = 1
 VERSION_SIZE: Final = 2
@@ -86,13 +86,18 @@ def libraries_of(payload: bytes) -> Iterator[bytes]:
 
 
 def _dumped(value: Value, *, now_ms: int, compress: bool) -> list[bytes]:
-    """The type and the value. A string and a short stream take a shorter way than by `_pieces`."""
+    """The type and the value. A string and a short value take a shorter way than by `_pieces`."""
     if isinstance(value, bytes):
         head, text = string_parts(value, compress=compress)
         return [_STRING_TYPE + head, text] if text else [_STRING_TYPE + head]
-    short = value.short() if isinstance(value, Stream) else None
-    if short is not None:
-        return [_STREAM_TYPE + encode_short_value(short, compress)]
+    if isinstance(value, Stream):
+        short = value.short()
+        if short is not None:
+            return [_STREAM_TYPE + encode_short_value(short, compress)]
+    elif isinstance(value, Companion):
+        packed = packed_value(value, compress=compress)
+        if packed is not None:
+            return [bytes((type_of(value),)) + packed]
     return list(_pieces(value, now_ms=now_ms, compress=compress))
 
 

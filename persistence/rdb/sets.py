@@ -15,7 +15,7 @@ from typing import Final
 from ...store.companions.set_value import HASHTABLE, INTSET, LISTPACK, SetValue
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
-from .lengths import encode_length, encode_string, read_length, read_string
+from .lengths import encode_length, read_length, read_string
 from .source import Source
 from .texts import encode_strings, pack_texts, read_strings, unpack_texts
 
@@ -37,17 +37,25 @@ def set_type(value: SetValue) -> int:
     return _TYPES[value.encoding]
 
 
+def packed_set(value: SetValue, *, compress: bool) -> bytes | None:
+    """A set that is an intset or a listpack, without its type; None if it is not one."""
+    if value.encoding == INTSET:
+        return encode_strings([_pack_integers(list(map(int, value.members())))], compress)
+    if value.encoding == LISTPACK:
+        return encode_strings([pack_texts(value.members())], compress)
+    return None
+
+
 def encode_set(value: SetValue, *, compress: bool) -> Iterator[bytes]:
     """Yield a set without its type."""
+    packed = packed_set(value, compress=compress)
+    if packed is not None:
+        yield packed
+        return
     members = value.members()
-    if value.encoding == INTSET:
-        yield encode_string(_pack_integers(list(map(int, members))), compress=compress)
-    elif value.encoding == LISTPACK:
-        yield encode_string(pack_texts(members), compress=compress)
-    else:
-        yield encode_length(len(members))
-        for start in range(0, len(members), _MEMBERS_AT_ONCE):
-            yield encode_strings(members[start : start + _MEMBERS_AT_ONCE], compress)
+    yield encode_length(len(members))
+    for start in range(0, len(members), _MEMBERS_AT_ONCE):
+        yield encode_strings(members[start : start + _MEMBERS_AT_ONCE], compress)
 
 
 def _pack_integers(numbers: list[int]) -> bytes:

@@ -15,9 +15,9 @@ from ...store.companions.scores import NEW
 from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
-from .lengths import encode_length, encode_string, read_length, read_string
+from .lengths import encode_length, read_length, read_string
 from .source import Source
-from .texts import encode_scored, pack_texts, read_members, unpack_texts
+from .texts import encode_scored, encode_strings, pack_texts, read_members, unpack_texts
 from .ziplist import unpack_ziplist
 
 SORTED_SET_TEXTS: Final = 3
@@ -39,11 +39,22 @@ def sorted_set_type(value: SortedSetValue) -> int:
     return SORTED_SET_LISTPACK if value.encoding == LISTPACK else SORTED_SET
 
 
+def packed_sorted_set(value: SortedSetValue, *, compress: bool) -> bytes | None:
+    """A sorted set that is a listpack, without its type; None if it is not one."""
+    if value.encoding != LISTPACK:
+        return None
+    words: list[bytes] = []
+    for member, score in value.scored(0, len(value)):
+        words.append(member)
+        words.append(double_text(score))
+    return encode_strings([pack_texts(words)], compress)
+
+
 def encode_sorted_set(value: SortedSetValue, *, compress: bool) -> Iterator[bytes]:
     """Yield a sorted set without its type."""
-    if value.encoding == LISTPACK:
-        words = [word for member, score in value.items() for word in (member, double_text(score))]
-        yield encode_string(pack_texts(words), compress=compress)
+    packed = packed_sorted_set(value, compress=compress)
+    if packed is not None:
+        yield packed
         return
     size = len(value)
     yield encode_length(size)
@@ -75,17 +86,20 @@ def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue
         words = (unpack_texts if kind == SORTED_SET_LISTPACK else unpack_ziplist)(read_string(source))
         if len(words) % 2:
             raise RdbError("Zset integrity check failed: a member without a score")
-        for index in range(0, len(words), 2):
-            _put(value, words[index], _number(words[index + 1]), may_be_long=True)
+        scores = [_number(text) for text in words[1::2]]
+        if any(score != score for score in scores):
+            raise RdbError(NAN_SCORE)
+        if value.fill(words[::2], scores) < len(scores):
+            raise RdbError(SAME_MEMBER)
     if not len(value):
         raise EmptyValue
     return value
 
 
-def _put(value: SortedSetValue, member: bytes, score: float, *, may_be_long: bool = False) -> None:
+def _put(value: SortedSetValue, member: bytes, score: float) -> None:
     if math.isnan(score):
         raise RdbError(NAN_SCORE)
-    if value.put(member, score, may_be_long=may_be_long) != NEW:
+    if value.put(member, score) != NEW:
         raise RdbError(SAME_MEMBER)
 
 

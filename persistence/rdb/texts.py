@@ -5,15 +5,18 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from .array_elements import read_element
 from .lengths import read_length, read_string
 from .source import Source
 
 try:
     from .member_codec import (
+        encode_elements,
         encode_scored,
         encode_strings,
         encode_timed,
         pack_texts,
+        read_elements,
         read_scored,
         read_some,
         read_timed,
@@ -21,10 +24,12 @@ try:
     )
 except ImportError:  # there was no C compiler at installation
     from .member_codec_plain import (
+        encode_elements,
         encode_scored,
         encode_strings,
         encode_timed,
         pack_texts,
+        read_elements,
         read_scored,
         read_some,
         read_timed,
@@ -32,10 +37,12 @@ except ImportError:  # there was no C compiler at installation
     )
 
 __all__ = [
+    "encode_elements",
     "encode_scored",
     "encode_strings",
     "encode_timed",
     "pack_texts",
+    "read_indexed",
     "read_members",
     "read_strings",
     "read_timed_fields",
@@ -62,6 +69,17 @@ def read_members(source: Source, count: int) -> tuple[list[bytes], list[float]]:
     if not members:
         members, scores = [read_string(source)], [struct.unpack("<d", source.take(8))[0]]
     return members, scores
+
+
+def read_indexed(source: Source, count: int) -> tuple[list[int], list[bytes]]:
+    """Like `read_strings`, for elements of an array and their indexes. Raises RdbError."""
+    block, position = source.ahead()
+    indexes, elements, position = read_elements(block, position, min(count, COUNT_MAX))
+    source.skip_ahead(position)
+    if not indexes:
+        indexes = [read_length(source)]
+        elements = [read_element(source)]
+    return indexes, elements
 
 
 def read_timed_fields(source: Source, count: int) -> tuple[list[bytes], list[int]]:

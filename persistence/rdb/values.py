@@ -17,11 +17,11 @@ from ...store.value import Value
 from ..errors import RdbError
 from .arrays import ARRAY, encode_array, read_array
 from .foreign import FOREIGN_TYPES
-from .hashes import HASH_TYPES, encode_hash, hash_type, read_hash
+from .hashes import HASH_TYPES, encode_hash, hash_type, packed_hash, read_hash
 from .lengths import read_string, string_parts
 from .lists import LIST_TYPES, QUICKLIST_2, encode_list, read_list
-from .sets import SET_TYPES, encode_set, read_set, set_type
-from .sorted_sets import SORTED_SET_TYPES, encode_sorted_set, read_sorted_set, sorted_set_type
+from .sets import SET_TYPES, encode_set, packed_set, read_set, set_type
+from .sorted_sets import SORTED_SET_TYPES, encode_sorted_set, packed_sorted_set, read_sorted_set, sorted_set_type
 from .source import Source
 from .stream import STREAM_TYPES, WITH_RELEASED, encode_stream, read_stream
 
@@ -51,6 +51,16 @@ def type_of(value: Content) -> int:
     if isinstance(value, ArrayValue):
         return ARRAY
     return set_type(value) if isinstance(value, SetValue) else WITH_RELEASED
+
+
+def packed_value(value: Value, *, compress: bool) -> bytes | None:
+    """A value without its type that is one string, as a small hash, set or sorted set is; None for another value. This
+    is a shorter way than `encode_value`."""
+    if isinstance(value, HashValue):
+        return packed_hash(value, compress=compress)
+    if isinstance(value, SortedSetValue):
+        return packed_sorted_set(value, compress=compress)
+    return packed_set(value, compress=compress) if isinstance(value, SetValue) else None
 
 
 def encode_value(value: Content, *, now_ms: int, compress: bool) -> Iterator[bytes]:

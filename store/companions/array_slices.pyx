@@ -19,10 +19,11 @@ from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 
 include "../integer_text.pxi"
 include "../block_size.pxi"
+include "../glob_text.pxi"
 
 ctypedef unsigned char u8
 ctypedef unsigned short u16
@@ -141,21 +142,27 @@ cdef u64 decimal_word(const char *text, Py_ssize_t size) noexcept:
     return digits << 8 | <u64>(size - 1 - point) << 3 | negative << 2 | DECIMAL
 
 
+cdef u64 plain_word_of(const char *text, Py_ssize_t size) noexcept:
+    """Return the word of an element that refers to no text, 0 if it would."""
+    cdef i64 number
+    cdef u64 word = 0
+    cdef Py_ssize_t at = size
+    if read_integer(text, size, &number) and -(<i64>1 << INTEGER_BITS) <= number < <i64>1 << INTEGER_BITS:
+        return <u64>number << 2 | INTEGER
+    if size <= SHORT_SIZE_MAX:
+        while at:
+            at -= 1
+            word = word << 8 | <u8>text[at]
+        return word << 8 | <u64>size << 2 | SHORT
+    return decimal_word(text, size)
+
+
 cdef u64 word_of(bytes text) except? 0:
     """Return the word of an element."""
     cdef const char *data = PyBytes_AS_STRING(text)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(text)
-    cdef i64 number
-    cdef u64 word = 0
+    cdef u64 word = plain_word_of(data, size)
     cdef u8 *block
-    if read_integer(data, size, &number) and -(<i64>1 << INTEGER_BITS) <= number < <i64>1 << INTEGER_BITS:
-        return <u64>number << 2 | INTEGER
-    if size <= SHORT_SIZE_MAX:
-        while size:
-            size -= 1
-            word = word << 8 | <u8>data[size]
-        return word << 8 | <u64>PyBytes_GET_SIZE(text) << 2 | SHORT
-    word = decimal_word(data, size)
     if word:
         return word
     if size > PLAIN_SIZE_MAX:
@@ -281,6 +288,10 @@ cdef inline char *write_line(char *at, char mark, u64 number) noexcept:
     at[0] = c'\r'
     at[1] = c'\n'
     return at + 2
+
+
+include "array_search.pxi"
+include "array_numbers.pxi"
 
 
 cdef inline u32 sparse_at(Slice *slice, u32 place) noexcept:
@@ -890,35 +901,64 @@ cdef class ArraySlices:
 
     def encoded_pairs(self, u64 first, u64 last, i64 count, bint descending=False):
         """See `array_slices_plain`."""
+        return self.encoded(None, first, last, count, descending, True)
+
+    def encoded_matches(
+        self, ArraySearch search not None, u64 first, u64 last, i64 count, bint descending, bint with_elements
+    ):
+        """See `array_slices_plain`."""
+        return self.encoded(search, first, last, count, descending, with_elements)
+
+    cdef object encoded(
+        self, ArraySearch search, u64 first, u64 last, i64 count, bint descending, bint with_elements
+    ):
+        """Return how many elements a search finds, or how many there are without one, up to a count, and their indexes
+        as replies, each in an array with the element or alone."""
         cdef char digits[NUMBER_SIZE_MAX]
         cdef const char *text = NULL
         cdef char *buffer = NULL
         cdef char *grown
         cdef char *at = NULL
-        cdef Py_ssize_t size, room = 0, used = 0
+        cdef Py_ssize_t size = 0, room = 0, used = 0
         cdef i64 left = count
         cdef Walk walk
-        self.begin(&walk, first, last, descending)
-        while left > 0 and self.advance(&walk):
-            size = view(walk.word, digits, &text)
-            if used + size + PAIR_FRAME_SIZE > room:
-                room = 2 * room + size + 16 * PAIR_FRAME_SIZE
-                grown = <char *>PyMem_Realloc(buffer, room)
-                if grown == NULL:
-                    PyMem_Free(buffer)
-                    raise MemoryError
-                buffer = grown
-            at = buffer + used
-            memcpy(at, b"*2\r\n", 4)
-            at = write_line(write_line(at + 4, c':', walk.index), c'$', size)
-            memcpy(at, text, size)
-            memcpy(at + size, b"\r\n", 2)
-            used = at + size + 2 - buffer
-            left -= 1
         try:
+            self.begin(&walk, first, last, descending)
+            while left > 0 and self.advance(&walk):
+                if search is not None and not search.accepts_word(walk.word):
+                    continue
+                if with_elements:
+                    size = view(walk.word, digits, &text)
+                if used + size + PAIR_FRAME_SIZE > room:
+                    room = 2 * room + size + 16 * PAIR_FRAME_SIZE
+                    grown = <char *>PyMem_Realloc(buffer, room)
+                    if grown == NULL:
+                        raise MemoryError
+                    buffer = grown
+                at = buffer + used
+                if with_elements:
+                    memcpy(at, b"*2\r\n", 4)
+                    at = write_line(write_line(at + 4, c':', walk.index), c'$', size)
+                    memcpy(at, text, size)
+                    memcpy(at + size, b"\r\n", 2)
+                    at += size + 2
+                else:
+                    at = write_line(at, c':', walk.index)
+                used = at - buffer
+                left -= 1
             return count - left, PyBytes_FromStringAndSize(buffer, used)
         finally:
             PyMem_Free(buffer)
+
+    def count_equal(self, u64 first, u64 last, bytes text not None):
+        """See `array_slices_plain`."""
+        cdef ArraySearch search = ArraySearch([(EXACT, text, [])], False, False)
+        cdef u64 count = 0
+        cdef Walk walk
+        self.begin(&walk, first, last, False)
+        while self.advance(&walk):
+            count += search.accepts_word(walk.word)
+        return count
 
     def integers(self, u64 first, u64 last):
         """See `array_slices_plain`."""
@@ -941,6 +981,51 @@ cdef class ArraySlices:
             count += 1
         return (total, least, greatest, all_bits, any_bits, odd_bits) if count else None
 
+    def decimals(self, u64 first, u64 last, int operation, shortest_text):
+        """See `array_slices_plain`."""
+        cdef long double number = 0, result = 0
+        cdef char text[RESULT_SIZE_MAX]
+        cdef i64 whole, bits = 0
+        cdef u64 count = 0
+        cdef int kind
+        cdef Walk walk
+        if LDBL_MANT_DIG != LONG_DOUBLE_BITS:
+            return None
+        self.begin(&walk, first, last, False)
+        while self.advance(&walk):
+            kind = read_number(walk.word, &number)
+            if kind == UNREAD:
+                return None
+            if kind == NO_NUMBER:
+                continue
+            if <long double><double>number != number:
+                number = kept_number(<bytes>text_of(walk.word), number, shortest_text)
+            if operation >= AND:
+                number = truncl(number)
+                if not -TWO_TO_63 <= number < TWO_TO_63:
+                    continue
+                whole = <i64>number
+                if not count:
+                    bits = whole
+                elif operation == AND:
+                    bits &= whole
+                elif operation == OR:
+                    bits |= whole
+                else:
+                    bits ^= whole
+            elif not count:
+                result = number
+            elif operation == SUM:
+                result += number
+            elif number < result if operation == MIN else number > result:
+                result = number
+            count += 1
+        if not count:
+            return (None,)
+        if operation >= AND:
+            return (bits,)
+        return (text[:snprintf(text, RESULT_SIZE_MAX, "%.17Lg", result)],)
+
     def texts(self, u64 first, u64 last):
         """See `array_slices_plain`."""
         cdef list found = []
@@ -960,6 +1045,16 @@ cdef class ArraySlices:
         return count
 
     # -- changes ---------------------------------------------------------------------------------
+
+    def newest(self, u64 index, i64 count):
+        """See `array_slices_plain`."""
+        cdef list found = []
+        cdef u64 end = self.end
+        while count > 0:
+            found.append(self.element(index))
+            index = index - 1 if index else end - 1
+            count -= 1
+        return found
 
     def put(self, u64 index, bytes text not None, u32 sparse_max):
         """See `array_slices_plain`."""
@@ -982,6 +1077,13 @@ cdef class ArraySlices:
             added += self.set_text(index, text, sparse_max)
             index += 1
         return added
+
+    def put_in_ring(self, u64 index, u64 size, list texts not None, u32 sparse_max):
+        """See `array_slices_plain`."""
+        for text in texts:
+            index = index + 1 if index + 1 < size else 0
+            self.set_text(index, text, sparse_max)
+        return index
 
     def remove(self, u64 index, u32 sparse_min, u32 sparse_max):
         """See `array_slices_plain`."""

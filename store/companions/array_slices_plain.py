@@ -6,12 +6,13 @@ A slice is sparse while it has few elements. A dense one has a window of a power
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from sortedcontainers import SortedDict
 
 from ..object_sizes import text_size
+from .array_search import ArraySearch
 from .integers import as_integer
 
 # The least places of a dense slice, and the room of a new sparse one.
@@ -176,6 +177,27 @@ class ArraySlices:
             pieces.append(b"*2\r\n:%d\r\n$%d\r\n%b\r\n" % (index, len(text), text))
         return len(pieces), b"".join(pieces)
 
+    def encoded_matches(
+        self, search: ArraySearch, first: int, last: int, count: int, descending: bool, with_elements: bool
+    ) -> tuple[int, bytes]:
+        """How many elements a search finds from `first` to `last`, both included, or from the end, up to a count, and
+        the replies: as in `encoded_pairs`, or without elements their indexes."""
+        pieces: list[bytes] = []
+        for index, text in self._walk(first, last, descending):
+            if not search.accepts(text):
+                continue
+            if with_elements:
+                pieces.append(b"*2\r\n:%d\r\n$%d\r\n%b\r\n" % (index, len(text), text))
+            else:
+                pieces.append(b":%d\r\n" % index)
+            if len(pieces) == count:
+                break
+        return len(pieces), b"".join(pieces)
+
+    def count_equal(self, first: int, last: int, text: bytes) -> int:
+        """The number of elements from `first` to `last`, both included, that are equal to a text."""
+        return self.texts(first, last).count(text)
+
     def integers(self, first: int, last: int) -> tuple[int, int, int, int, int, int] | None:
         """Of the elements from `first` to `last`, both included: the sum, the least, the greatest, and the bits that
         are set in all, in any, and in an odd number of them.
@@ -201,6 +223,18 @@ class ArraySlices:
             odd_bits ^= number
         return total, min(numbers), max(numbers), all_bits, any_bits, odd_bits
 
+    def decimals(
+        self, first: int, last: int, operation: int, shortest_text: Callable[[float], bytes]
+    ) -> tuple[bytes | int | None] | None:
+        """One result of the numbers from `first` to `last`, both included, by its place in what `integers` returns: a
+        sum or an extreme as Redis prints it, or bits. It is None if there are no numbers. `shortest_text` prints a
+        double.
+
+        None, not in a tuple, if `long double` is not as on x86-64, as in Python, or if an element is a number in an
+        uncommon form.
+        """
+        return None
+
     def texts(self, first: int, last: int) -> list[bytes]:
         """The elements from `first` to `last`, both included."""
         return [text for _, text in self._walk(first, last)]
@@ -208,6 +242,15 @@ class ArraySlices:
     def count_between(self, first: int, last: int) -> int:
         """The number of elements from `first` to `last`, both included."""
         return len(self.texts(first, last))
+
+    def newest(self, index: int, count: int) -> list[bytes | None]:
+        """So many elements from an index down to 0, which is followed by the last index that has an element, as in a
+        ring; None for each empty index."""
+        found: list[bytes | None] = []
+        for _ in range(count):
+            found.append(self.at(index))
+            index = index - 1 if index else self.end - 1
+        return found
 
     # -- changes ---------------------------------------------------------------------------------
 
@@ -286,6 +329,13 @@ class ArraySlices:
         for offset, text in enumerate(texts):
             added += self.put(first + offset, text, sparse_max)
         return added
+
+    def put_in_ring(self, index: int, size: int, texts: list[bytes], sparse_max: int) -> int:
+        """Store elements after an index. Index 0 follows `size - 1`. Returns the last index."""
+        for text in texts:
+            index = index + 1 if index + 1 < size else 0
+            self.put(index, text, sparse_max)
+        return index
 
     def _prepare(self, number: int, first: int, last: int, sparse_max: int) -> None:
         """Make a slice dense that is to get elements at all places from one to another, if it gets too many."""

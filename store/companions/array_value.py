@@ -12,9 +12,12 @@ from ..limits import Limits
 from .companion import Companion
 
 try:
-    from .array_slices import ArraySlices
+    from .array_slices import ArraySearch, ArraySlices
 except ImportError:  # there was no C compiler at installation
+    from .array_search import ArraySearch  # type: ignore[assignment]
     from .array_slices_plain import ArraySlices  # type: ignore[assignment]
+
+__all__ = ["INDEX_MAX", "ArraySearch", "ArrayValue"]
 
 # The largest index. One more is the length of an array that has an element there.
 INDEX_MAX: Final = (1 << 64) - 2
@@ -92,13 +95,8 @@ class ArrayValue(Companion):
 
         Index 0 is followed by the last index that has an element, as in a ring.
         """
-        end = self.end
-        index = end - 1 if self.cursor is None else self.cursor
-        found: list[bytes | None] = []
-        for _ in range(min(count, len(self))):
-            found.append(self.at(index))
-            index = index - 1 if index else end - 1
-        return found
+        index = self.end - 1 if self.cursor is None else self.cursor
+        return self.slices.newest(index, min(count, len(self)))
 
     # -- changes ---------------------------------------------------------------------------------
 
@@ -134,11 +132,7 @@ class ArrayValue(Companion):
         end, index = self.end, self.next_index
         if end > size or (self.cursor is not None and 0 < index < end < size):
             index = self._renumber(min(size, len(self)))
-        index = (index - 1) % size
-        for element in elements:
-            index = index + 1 if index + 1 < size else 0
-            self.put(index, element)
-        self.cursor = index
+        self.cursor = index = self.slices.put_in_ring((index - 1) % size, size, elements, self.limits.array_sparse_max)
         return index
 
     def _renumber(self, count: int) -> int:

@@ -102,6 +102,11 @@ class HashValue(Companion):
             return sorted(self._members.items(), key=_pair_order)
         return self._members.items()
 
+    def words(self) -> list[bytes]:
+        """What `items` returns, each field with its value after it; not of a hash of HIMPORT."""
+        assert not self._has_template
+        return self._members.words()
+
     def live_words(self, now_ms: int) -> list[bytes]:
         """The fields that are not due, each with its value after it."""
         if self.first_due_ms >= now_ms:
@@ -175,8 +180,8 @@ class HashValue(Companion):
         """Whether the expiry time of a field is over."""
         return self.first_due_ms < now_ms and self._times is not None and self._times.get(field) < now_ms
 
-    def expire_at(self, field: bytes, due_ms: int, *, stays: bool = False) -> None:
-        """Set the expiry time of an existing field. With `stays` it is in its place already: a file has it there."""
+    def expire_at(self, field: bytes, due_ms: int) -> None:
+        """Set the expiry time of an existing field."""
         self._leave_template()
         self._had_times = True
         times = self._times
@@ -186,12 +191,13 @@ class HashValue(Companion):
         self.first_due_ms = min(self.first_due_ms, due_ms)
         if self._encoding == LISTPACK:
             self._encoding = LISTPACK_EX
-        if self._encoding == LISTPACK_EX and not stays:
+        if self._encoding == LISTPACK_EX:
             self._members.place(field, lambda other: times.get(other) >= due_ms)
 
     def take_times(self, times: list[tuple[int, bytes]]) -> None:
-        """Set the expiry times of fields of a hash table that had none before; the list is kept."""
-        assert self._encoding == HASHTABLE
+        """Set the expiry times of fields that had none before. In a listpack with expiry times they are in their places
+        already. The list is kept."""
+        assert self._encoding in (HASHTABLE, LISTPACK_EX)
         assert self._times is None
         self._had_times = True
         self._times = DueTimes.of(times)
@@ -267,6 +273,14 @@ class HashValue(Companion):
             is_new += self.set(words[index], words[index + 1])
             index += 2
         return is_new + self._members.put_words(words[index:] if index else words)
+
+    def fill(self, words: list[bytes]) -> int:
+        """Set the fields of a new hash from a listpack of any sizes, each with its value after it. Returns how many are
+        new; if these are fewer, the hash is of no use."""
+        is_new = self._members.put_words(words)
+        if is_new > self.limits.hash_entries_max:
+            self._encoding = HASHTABLE
+        return is_new
 
     def pop(self, field: bytes) -> bytes | None:
         """Remove a field. Returns its value; None if there is no such field."""

@@ -54,6 +54,10 @@ class Scores:
         """Add a member, or change its score. Returns `SAME`, `CHANGED` or `NEW`."""
         raise NotImplementedError
 
+    def add_new(self, members: list[bytes], scores: list[float]) -> int:
+        """Add members, all of which are new. Returns how many were; if these are fewer, the scores are of no use."""
+        raise NotImplementedError
+
     def discard(self, member: bytes) -> bool:
         """Remove a member. Returns whether it was there."""
         raise NotImplementedError
@@ -129,6 +133,12 @@ class FewScores(Scores):
 
     def put(self, member: bytes, score: float) -> int:
         return self._places.put_sorted(_place_of(score, member), SCORE_SIZE)
+
+    def add_new(self, members: list[bytes], scores: list[float]) -> int:
+        places = self._places
+        for index in range(len(members)):
+            places.put_sorted(_place_of(scores[index], members[index]), SCORE_SIZE)
+        return len(places)
 
     def discard(self, member: bytes) -> bool:
         index = self._places.find(member, SCORE_SIZE)
@@ -215,7 +225,6 @@ class ManyScores(Scores):
         return NEW if old is None else CHANGED
 
     def add_new(self, members: list[bytes], scores: list[float]) -> int:
-        """See `SortedSetValue.add_new`."""
         packed = [pack_score(score) for score in scores]
         if _NEGATIVE_ZERO in packed:
             self._has_negative_zeros = True

@@ -121,12 +121,11 @@ class SortedSetValue(Companion):
         if count > self.limits.sorted_set_entries_max:
             self.become_skiplist()
 
-    def put(self, member: bytes, score: float, *, may_be_long: bool = False) -> int:
-        """Add a member, or change its score. With `may_be_long` a listpack takes any size. Returns `SAME`, `CHANGED`
-        or `NEW`. Both zeros are the same score."""
+    def put(self, member: bytes, score: float) -> int:
+        """Add a member, or change its score. Returns `SAME`, `CHANGED` or `NEW`. Both zeros are the same score."""
         if self._is_listpack:
             limits = self.limits
-            if (len(member) > limits.sorted_set_value_max and not may_be_long) or (
+            if len(member) > limits.sorted_set_value_max or (
                 len(self._scores) >= limits.sorted_set_entries_max and member not in self
             ):
                 self.become_skiplist()
@@ -135,7 +134,14 @@ class SortedSetValue(Companion):
     def add_new(self, members: list[bytes], scores: list[float]) -> int:
         """Add members to a skiplist, all of which are new. Returns how many were; if these are fewer, the sorted set is
         of no use."""
-        assert isinstance(self._scores, ManyScores)
+        assert not self._is_listpack
+        return self._scores.add_new(members, scores)
+
+    def fill(self, members: list[bytes], scores: list[float]) -> int:
+        """Add members to a new set from a listpack of any sizes. Returns how many are new; if these are fewer, the
+        sorted set is of no use."""
+        if len(members) > self.limits.sorted_set_entries_max:
+            self.become_skiplist()
         return self._scores.add_new(members, scores)
 
     def discard(self, member: bytes) -> bool:

@@ -175,3 +175,26 @@ def test_members_and_fields_are_read_across_blocks() -> None:
         assert set(afters) == {7}
         words += some_words
     assert words == [word for name in names for word in (name, b"v")]
+
+
+DOUBLES = [
+    b"1.5", b"-0.25", b"3.0", b"-0.0", b"0.1", b"1.50", b"1.", b".5", b"-.", b"1.2.3", b"-", b"1e5", b"1.5e300", b"nan",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=200, deadline=None)
+@given(some.lists(some.sampled_from([*TEXTS, *DOUBLES]) | some.floats().map(lambda number: repr(number).encode())))
+def test_elements_are_written_alike_and_come_back(form: ModuleType, texts: list[bytes]) -> None:
+    pairs = [[number * 70, text] for number, text in enumerate(texts)]
+    made = form.encode_elements(pairs, True)
+    assert made == member_codec_plain.encode_elements(pairs, True)
+    indexes = [index for index, _ in pairs]
+    assert form.read_elements(b"before" + made, 6, len(texts) + 1) == (indexes, texts, 6 + len(made))
+    for size in range(min(len(made), 60)):
+        assert form.read_elements(made[:size], 0, 99) == member_codec_plain.read_elements(made[:size], 0, 99)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_element_of_an_unknown_kind_is_left(form: ModuleType) -> None:
+    assert form.read_elements(b"\1\3\1x\2\4rest", 0, 9) == ([1], [b"x"], 4)

@@ -121,6 +121,15 @@ def test_integers_are_combined(form: ModuleType, texts: list[bytes], results: ob
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_a_ring_is_written_and_read_around_its_end(form: ModuleType) -> None:
+    slices = form.ArraySlices(256)
+    assert slices.put_in_ring(2, 5, [b"d", b"e", b"a", b"b"], 10) == 1
+    assert slices.newest(1, 6) == [b"b", b"a", b"e", b"d", None, b"b"]
+    assert slices.put_in_ring(1, 1, [b"x", b"y"], 10) == 0
+    assert slices.newest(0, 2) == [b"y", b"e"]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_memory_is_given_back_from_the_end(form: ModuleType) -> None:
     slices = form.ArraySlices(256)
     slices.put_all(0, [b"%030d" % number for number in range(1000)], 10)
