@@ -14,11 +14,10 @@ from headrace.commands.core.table import DECLARED, Trait
 from headrace.commands.execution.sliced_work import Steps
 from headrace.commands.execution.slices import LONG_COUNT, STEP_COUNT
 from headrace.commands.geo.geohash import score_of
-from headrace.store.companions.array_value import ArrayValue
 from headrace.store.companions.list_value import ListValue
 from headrace.store.companions.set_value import SetValue
 from headrace.store.companions.sorted_set_value import SortedSetValue
-from headrace.store.events import ARSET, SORTSTORE, SUNIONSTORE, ZUNIONSTORE
+from headrace.store.events import SORTSTORE, SUNIONSTORE, ZUNIONSTORE
 from headrace.store.limits import Limits
 from support.inprocess import Peer, Running, running_server
 
@@ -66,8 +65,8 @@ def test_the_table_has_a_request_of_each() -> None:
 
 
 @cache
-def values() -> tuple[ListValue, SetValue, SortedSetValue, SortedSetValue, ArrayValue]:
-    """A list of COUNT integers, a set and a sorted set of them, as many places, and an array of as many fractions."""
+def values() -> tuple[ListValue, SetValue, SortedSetValue, SortedSetValue]:
+    """A list of COUNT integers, a set and a sorted set of them, and as many places."""
     limits = Limits()
     members = [b"%d" % number for number in range(COUNT)]
     listed, unordered, ordered, places = (
@@ -83,14 +82,12 @@ def values() -> tuple[ListValue, SetValue, SortedSetValue, SortedSetValue, Array
     ordered.add_new(members, [float(number % 1000) for number in range(COUNT)])
     places.become_skiplist()
     places.add_new(members, [float(score_of(number % 300 - 150.0, number % 101 - 50.0)) for number in range(COUNT)])
-    array = ArrayValue(limits)
-    array.put_all(0, [b"%d.5" % number for number in range(COUNT)])
-    return listed, unordered, ordered, places, array
+    return listed, unordered, ordered, places
 
 
 @pytest.fixture
 async def running() -> AsyncIterator[Running]:
-    """A server with these values at `l`, `s`, `z`, `g` and `a`, and a small set at `t`."""
+    """A server with these values at `l`, `s`, `z` and `g`, and a small set at `t`."""
     async with running_server() as running:
         fill(running)
         yield running
@@ -100,10 +97,9 @@ def fill(running: Running) -> None:
     """Set the values, and let each slice be one step."""
     running.server.long_commands.slice_ns = 0
     db = running.server.store.databases[0]
-    listed, unordered, ordered, places, array = values()
+    listed, unordered, ordered, places = values()
     few = SetValue(Limits())
     few.add_all([b"%d" % number for number in range(-9, 10)])
-    db.overwrite(b"a", array.copy(), ARSET, 0)
     db.overwrite(b"l", listed.copy(), SORTSTORE, 0)
     db.overwrite(b"s", unordered.copy(), SUNIONSTORE, 0)
     db.overwrite(b"t", few, SUNIONSTORE, 0)
