@@ -133,10 +133,16 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
         words = unpack_texts(read_string(source))
         if len(words) % 3:
             raise RdbError("Hash integrity check failed: a field without a value or a time")
-        _fill(value, [word for index, word in enumerate(words) if index % 3 < 2])
+        pairs: list[bytes] = []
+        found: list[tuple[int, bytes]] = []
+        for index in range(0, len(words), 3):
+            pairs.append(words[index])
+            pairs.append(words[index + 1])
+            due_ms = _time_of(words[index + 2])
+            if due_ms:
+                found.append((due_ms, words[index]))
+        _fill(value, pairs)
         value.become_listpack_ex()
-        times = [(_time_of(words[index + 2]), words[index]) for index in range(0, len(words), 3)]
-        found = [each for each in times if each[0]]
         if found:
             _take_times(value, found)
     elif kind in HASH_TEMPLATE_TYPES:

@@ -86,10 +86,13 @@ def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue
         words = (unpack_texts if kind == SORTED_SET_LISTPACK else unpack_ziplist)(read_string(source))
         if len(words) % 2:
             raise RdbError("Zset integrity check failed: a member without a score")
-        scores = [_number(text) for text in words[1::2]]
-        if any(score != score for score in scores):
-            raise RdbError(NAN_SCORE)
-        if value.fill(words[::2], scores) < len(scores):
+        numbers: list[float] = []
+        for text in words[1::2]:
+            number = _number(text)
+            if math.isnan(number):
+                raise RdbError(NAN_SCORE)
+            numbers.append(number)
+        if value.fill(words[::2], numbers) < len(numbers):
             raise RdbError(SAME_MEMBER)
     if not len(value):
         raise EmptyValue

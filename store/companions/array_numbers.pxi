@@ -1,7 +1,6 @@
 # Numbers among the elements of an array, as Redis has them on x86-64: `long double`s with 64 significant bits. Included
 # by `array_slices.pyx`.
 
-from libc.math cimport truncl
 from libc.stdio cimport snprintf
 from libc.stdlib cimport strtold
 

@@ -1001,7 +1001,7 @@ cdef class ArraySlices:
             if <long double><double>number != number:
                 number = kept_number(<bytes>text_of(walk.word), number, shortest_text)
             if operation >= AND:
-                number = truncl(number)
+                # There is no fraction near the limits.
                 if not -TWO_TO_63 <= number < TWO_TO_63:
                     continue
                 whole = <i64>number
