@@ -22,6 +22,11 @@ from .arguments import number, place, shown_distance, unit
 from .geohash import Cell, place_of
 from .shapes import Shape
 
+try:
+    from .nearby import add_nearby
+except ImportError:  # there was no C compiler at installation
+    from .nearby_plain import add_nearby
+
 NOT_A_PLACE: Final = b"could not decode requested zset member"
 # Members that are read at once.
 BATCH_COUNT: Final = 1_000
@@ -274,16 +279,10 @@ class Search:
     def _add_members(self, value: SortedSetValue, start: int, stop: int, found: Found, limit: int) -> None:
         """Add the members between two ranks that are in the shape, until there are as many as `limit`, unless 0."""
         shape = self.shape
-        members, scores, distances = found.members, found.scores, found.distances
-        for member, score in value.scored(start, stop):
-            longitude, latitude = place_of(score)
-            size = shape.distance_within(longitude, latitude)
-            if size is not None:
-                members.append(member)
-                scores.append(score)
-                distances.append(size)
-                if len(members) == limit:
-                    return
+        add_nearby(
+            value.scored(start, stop), shape.longitude, shape.latitude, *shape.sizes(),
+            found.members, found.scores, found.distances, limit,
+        )  # fmt: skip
 
     @property
     def _is_ordered(self) -> bool:

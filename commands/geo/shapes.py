@@ -19,7 +19,7 @@ NARROW_LATITUDE: Final = 66
 NARROWER_LATITUDE: Final = 80
 
 
-def _latitude_distance(one: float, other: float) -> float:
+def latitude_distance(one: float, other: float) -> float:
     """The distance in meters of two places of one longitude."""
     return EARTH_RADIUS_METERS * abs(other * _RADIANS - one * _RADIANS)
 
@@ -28,7 +28,7 @@ def distance(longitude: float, latitude: float, other_longitude: float, other_la
     """The distance of two places in meters, by the haversine formula."""
     v = math.sin((other_longitude * _RADIANS - longitude * _RADIANS) / 2)
     if v == 0.0:
-        return _latitude_distance(latitude, other_latitude)
+        return latitude_distance(latitude, other_latitude)
     one, other = latitude * _RADIANS, other_latitude * _RADIANS
     u = math.sin((other - one) / 2)
     root = math.sqrt(u * u + math.cos(one) * math.cos(other) * v * v)
@@ -61,16 +61,11 @@ class Shape:
         self.width = 0.0
         self.height = 0.0
 
-    def distance_within(self, longitude: float, latitude: float) -> float | None:
-        """The distance in meters of a place in the shape; None if it is outside."""
+    def sizes(self) -> tuple[float, float, float]:
+        """In meters: the radius, negative for a box, and half the width and half the height of a box."""
         if self.radius is not None:
-            found = distance(self.longitude, self.latitude, longitude, latitude)
-            return None if found > self.radius * self.meters else found
-        if _latitude_distance(latitude, self.latitude) > self.height * self.meters / 2:
-            return None
-        if distance(longitude, latitude, self.longitude, latitude) > self.width * self.meters / 2:
-            return None
-        return distance(self.longitude, self.latitude, longitude, latitude)
+            return self.radius * self.meters, 0.0, 0.0
+        return -1.0, self.width * self.meters / 2, self.height * self.meters / 2
 
     def _bounds(self) -> Area:
         """The limits in degrees."""

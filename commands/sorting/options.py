@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from ...store.errors import GenericError, syntax_error
@@ -14,24 +13,26 @@ from .patterns import Pattern, has_star
 DENIED: Final = b"%b option of SORT denied due to insufficient ACL permissions."
 
 
-@dataclass(slots=True)
 class SortOptions:
-    """The options of one request."""
+    """The options of one request. It is no dataclass, because a compiled dataclass is slower."""
 
-    is_descending: bool = False
-    # Whether texts are compared, not numbers.
-    is_alphabetic: bool = False
-    # Index of the first element of the result, and the number of its elements; negative for all.
-    offset: int = 0
-    count: int = -1
-    # What elements are sorted by; None for themselves.
-    weight: Pattern | None = None
-    # Whether BY has a pattern without `*`: nothing is sorted.
-    is_unsorted: bool = False
-    # What the result has for each element; the element itself if there is none.
-    results: list[Pattern] = field(default_factory=list)
-    # Where the result is stored; None if it is returned.
-    destination: bytes | None = None
+    __slots__ = ("count", "destination", "is_alphabetic", "is_descending", "is_unsorted", "offset", "results", "weight")
+
+    def __init__(self) -> None:
+        self.is_descending = False
+        # Whether texts are compared, not numbers.
+        self.is_alphabetic = False
+        # Index of the first element of the result, and the number of its elements; negative for all.
+        self.offset = 0
+        self.count = -1
+        # What elements are sorted by; None for themselves.
+        self.weight: Pattern | None = None
+        # Whether BY has a pattern without `*`: nothing is sorted.
+        self.is_unsorted = False
+        # What the result has for each element; the element itself if there is none.
+        self.results: Final[list[Pattern]] = []
+        # Where the result is stored; None if it is returned.
+        self.destination: bytes | None = None
 
 
 def parse_options(row: Row, argv: list[bytes], user: User, *, may_store: bool) -> SortOptions:

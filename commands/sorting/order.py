@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Generator, Sequence
-from typing import Final
+from collections.abc import Generator
 
-from ...store.errors import NUL, GenericError
-from ..core.numbers import parse_float
+from ...store.errors import NUL
 from ..core.sorted_runs import sort_in_steps
 from ..execution.slices import STEP_COUNT
+from .numbered import Numbers, by_bytes_too, numbers_of
 from .partial_sort import sort_part
 from .patterns import until_nul
 
-NOT_A_NUMBER: Final = b"One or more scores can't be converted into double"
-
-# Texts of these bytes, and no longer than this, are numbers for C if they are for Python, and neither too large nor too
-# small.
-_PLAIN: Final = b"0123456789+-."
-_PLAIN_SIZE_MAX: Final = 300
-
-Numbers = Sequence[float]
+try:
+    from .number_order import sorted_by_numbers
+except ImportError:  # there was no C compiler at installation
+    from .number_order_plain import sorted_by_numbers
 
 # The last step returns elements.
 Elements = Generator[None, None, list[bytes]]
@@ -28,9 +23,13 @@ Elements = Generator[None, None, list[bytes]]
 
 def sort_few_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *, reverse: bool) -> list[bytes]:
     """Like `sort_by_numbers`, at once."""
-    numbers = _numbers(elements if weights is None else [weight if weight is not None else b"0" for weight in weights])
+    texts = elements if weights is None else [weight if weight is not None else b"0" for weight in weights]
+    found = sorted_by_numbers(elements, texts, reverse)
+    if found is not None:
+        return found
+    numbers = numbers_of(texts)
     places = sorted(range(len(numbers)), key=numbers.__getitem__, reverse=reverse)
-    return _by_bytes_too(elements, numbers, places, reverse=reverse)
+    return by_bytes_too(elements, numbers, places, reverse=reverse)
 
 
 def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *, reverse: bool) -> Elements:
@@ -41,10 +40,10 @@ def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *
     unsorted: list[int] = []
     for start in range(0, len(elements), STEP_COUNT):
         if weights is None:
-            numbers.extend(_numbers(elements[start : start + STEP_COUNT]))
+            numbers.extend(numbers_of(elements[start : start + STEP_COUNT]))
         else:
             part = weights[start : start + STEP_COUNT]
-            numbers.extend(_numbers([weight if weight is not None else b"0" for weight in part]))
+            numbers.extend(numbers_of([weight if weight is not None else b"0" for weight in part]))
         unsorted.extend(range(start, len(numbers)))
         yield
     places = yield from sort_in_steps(unsorted, numbers.__getitem__, reverse=reverse)
@@ -54,7 +53,7 @@ def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *
     while start < len(places):
         end = _end_of_step(numbers, places, start)
         if end > start:
-            ordered += _by_bytes_too(elements, numbers, places[start:end], reverse=reverse)
+            ordered += by_bytes_too(elements, numbers, places[start:end], reverse=reverse)
             # The objects of a million places would be freed at once.
             places[start:end] = [0] * (end - start)
             yield
@@ -91,37 +90,6 @@ def _end_of_step(numbers: Numbers, places: list[int], start: int) -> int:
     while end > start and numbers[places[end - 1]] == number:
         end -= 1
     return end
-
-
-def _by_bytes_too(elements: list[bytes], numbers: Numbers, places: list[int], *, reverse: bool) -> list[bytes]:
-    """The elements at these places, which are in the order of their numbers: those of one number by their bytes."""
-    found = [elements[place] for place in places]
-    values = [numbers[place] for place in places]
-    if len(set(values)) == len(values):
-        return found
-    start = 0
-    for end in range(1, len(found) + 1):
-        if end == len(found) or values[end] != values[start]:
-            if end - start > 1:
-                found[start:end] = sorted(found[start:end], reverse=reverse)
-            start = end
-    return found
-
-
-def _numbers(texts: list[bytes]) -> list[float]:
-    """The numbers that texts spell. Raises GenericError."""
-    if len(max(texts, key=len, default=b"")) <= _PLAIN_SIZE_MAX and not b"".join(texts).translate(None, _PLAIN):
-        try:
-            return list(map(float, texts))
-        except ValueError:
-            raise GenericError(NOT_A_NUMBER) from None
-    numbers: list[float] = []
-    for text in texts:
-        number = parse_float(text)
-        if number is None:
-            raise GenericError(NOT_A_NUMBER)
-        numbers.append(number)
-    return numbers
 
 
 def sort_few_by_own_texts(elements: list[bytes], *, reverse: bool, is_stored: bool) -> list[bytes]:

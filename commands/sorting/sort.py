@@ -216,7 +216,7 @@ def _steps(context: Context, options: SortOptions, value: Sortable, start: int, 
 
 def _reply(options: SortOptions, found: Any) -> Reply:
     """The reply with a result; one of many elements is encoded while it is sent."""
-    if type(found) is list and len(found) > STEP_COUNT and not options.results:
+    if type(found) is list and not options.results:
         return bulks_of(found)
     reply: Reply = found
     return reply
