@@ -180,9 +180,7 @@ class Server:
         self.migrations = Migrations(
             lambda client: self.dispatcher.serving.run_after_work(client, clock()), self.turns.finish, self._call_soon
         )
-        self.long_commands = LongCommands(
-            self.dispatcher, lambda client: self.dispatcher.serving.run_after_work(client, clock()), self.turns.finish
-        )
+        self.long_commands = LongCommands(self.dispatcher, self.dispatcher.serving.run_after_work, self.turns.finish)
         self.stopping = Stopping(
             config, self.primary, self.dispatcher, clock, self.monotonic,
             prepare=lambda save: self.prepare_stop(save), end=self.end,

@@ -63,7 +63,7 @@ cdef enum:
     # Slots whose keys are counted together, to find the key at an index.
     GROUP_BITS = 6
     GROUP_COUNT = SLOT_COUNT >> GROUP_BITS
-    # With more indexes than this, it pays to count the keys before each slot first.
+    # With more indexes than this, it is faster to count the keys before each slot first.
     FEW_INDEXES = 32
     # Longer strings are objects to which the entry refers: reading them copies nothing.
     INLINE_SIZE_MAX = 255

@@ -23,8 +23,8 @@ def array_of(states: Sequence[State], encode: Callable[[Sequence[State]], bytes]
 
 
 def bulks_of(texts: list[bytes], *, is_set: bool = False) -> tuple[Any, ...]:
-    """The array of texts, or a set of RESP3. No one else must have the list: the texts of many are freed one piece
-    after the other.
+    """The array of texts, or a set of RESP3. The caller must not use the list afterwards: the texts of many
+    are freed one piece after the other.
     """
     header = b"%b%d\r\n" % (b"~" if is_set else b"*", len(texts))
     return (header, bulks(texts) if len(texts) <= AT_ONCE_MAX else _bulks(texts))
@@ -38,7 +38,8 @@ def _bulks(texts: list[bytes]) -> Iterator[bytes]:
 
 
 def encoded(count: int, pieces: list[bytes]) -> tuple[Any, ...]:
-    """The array of so many elements, which are encoded already. No one else must have the list."""
+    """The array of so many elements, which are encoded already. The caller must not use the list
+    afterwards."""
     return (b"*%d\r\n" % count, _taken(pieces))
 
 

@@ -46,7 +46,7 @@ def sort_in_steps(items: list[Any], key: Key, *, reverse: bool) -> Generator[Non
     largest = [item for number, run in enumerate(runs) for item in run[starts[number] :]]
     largest.sort(key=key)
     ordered += largest
-    # The items lie anywhere in memory: to let go of all of them takes a while.
+    # The items are spread in memory: to free all of them at once is slow.
     for run in runs:
         run.clear()
         yield

@@ -80,7 +80,8 @@ class Trait(FlagEnum):
     WHILE_SUBSCRIBED = auto()
     # Other clients may receive its messages, or it may run a script that writes. Redis replicates it.
     MAY_REPLICATE = auto()
-    # Carried out in slices where it looks at many members: see `execution.slices`.
+    # Carried out in slices where it looks at many members: see `execution.slices`. Nothing is decided by it; tests walk
+    # these commands.
     IN_SLICES = auto()
     # Is refused while writes are refused with MISCONF.
     REFUSED_WITH_WRITES = auto()

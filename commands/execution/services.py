@@ -204,7 +204,7 @@ class LongCommands(Protocol):
 
     def carry_out(self, work: SlicedWork) -> Reply:
         """The result of a command; Blocked if it is run again when all its steps have been taken, and POSTPONED if it
-        is after the end of another one. Raises what the steps raise.
+        must be run again when another one has ended. Raises what the steps raise.
         """
         ...
 

@@ -1,7 +1,8 @@
 """Commands on large values are carried out in slices: other clients are served between two of them.
 
 A handler gives the steps of its work to `carried_out`. While they are taken, the commands of other clients that write
-wait, as they would in Redis; those that read are served. So all steps find the same dataset.
+wait, as they would in Redis; those that read are served. So all steps find the same dataset, and the command is run
+again at the time at which it began.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def is_awaited(result: Any) -> bool:
     return type(result) is Blocked or result is POSTPONED
 
 
-def emptied(items: list[Any]) -> Steps:
+def free_in_steps(items: list[Any]) -> Steps:
     """Empties a list: a million objects would take a while to be freed at once."""
     while items:
         del items[-STEP_COUNT:]

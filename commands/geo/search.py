@@ -15,7 +15,7 @@ from ..core.numbers import integer
 from ..core.sorted_runs import sort_in_steps
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
-from ..execution.slices import STEP_COUNT, carried_out, emptied, is_awaited, result_of
+from ..execution.slices import STEP_COUNT, carried_out, free_in_steps, is_awaited, result_of
 from ..sorted_sets.ranges import ScoreBound, score_ranks
 from ..sorting.partial_sort import sort_part
 from .arguments import number, place, shown_distance, unit
@@ -264,7 +264,7 @@ class Search:
                 pieces.append(b"".join(words))
             yield
         for items in (found.members, found.scores, found.distances, ordered or []):
-            yield from emptied(items)
+            yield from free_in_steps(items)
         return (count, pieces) if stored is None else (count, stored)
 
     def _finished(self, context: Context, argv: list[bytes], event: Event, result: Any) -> Reply:
@@ -328,7 +328,7 @@ class Search:
                 indexes, unsorted = unsorted, indexes
             nearest = indexes[:count]
             for numbers in (keys, unsorted, indexes):
-                yield from emptied(numbers)
+                yield from free_in_steps(numbers)
             return nearest
         return indexes
 

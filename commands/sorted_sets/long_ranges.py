@@ -18,7 +18,7 @@ PER_PIECE: Final = 500
 def long_range(
     context: Context, value: SortedSetValue, start: int, stop: int, *, reverse: bool, has_scores: bool
 ) -> Reply:
-    """The members from rank `start` on, before rank `stop`. No one else must have the sorted set."""
+    """The members from rank `start` on, before rank `stop`. The caller must not use the sorted set afterwards."""
     count = stop - start
     if not has_scores:
         return (b"*%d\r\n" % count, _members(context, value, start, stop, reverse))

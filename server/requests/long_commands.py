@@ -21,11 +21,11 @@ PAUSE_S: Final = 0.05
 
 class LongCommands:
     """Takes the steps of one command at a time: `commands.execution.services.LongCommands`. `run_again` runs the
-    command of a client, and returns False while it must not run; `finish_turn` sends its reply.
+    command of a client at a time (Unix ms), and returns False while it must not run; `finish_turn` sends its reply.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, run_again: Callable[[Client], bool], finish_turn: Callable[[], None]
+        self, dispatcher: Dispatcher, run_again: Callable[[Client, int], bool], finish_turn: Callable[[], None]
     ) -> None:
         self._dispatcher = dispatcher
         self._run_again = run_again
@@ -44,8 +44,9 @@ class LongCommands:
 
     def carry_out(self, work: SlicedWork) -> Any:
         """The result of a command that the running client sent, or of its steps if all have been taken. It is Blocked
-        if one slice was not enough: then the commands of other clients that write wait; and POSTPONED if another
-        command has begun. Without a loop, no clients are served, and all steps are taken. Raises what they raise.
+        if one slice was not enough: then the commands of other clients that write wait. It is POSTPONED if another
+        command has begun: then it must be run again when that one has ended. Without a loop, no
+        clients are served, and all steps are taken. Raises what they raise.
         """
         if self.work is not None and self.is_done and self.work.client is work.client:
             return self.work.result()
@@ -76,12 +77,22 @@ class LongCommands:
             while self._is_awaited(work) and self._take_slice(work):
                 await asyncio.sleep(0)
             self.is_done = True
-            while self._is_awaited(work) and not self._run_again(work.client):
+            while self._is_awaited(work) and not self._is_answered(work):
                 await asyncio.sleep(PAUSE_S)
         finally:
             self.work, self._dispatcher.pause.worker = None, None
             self._dispatcher.end_pause(Cause.WORK)
         self._finish_turn()
+
+    def _is_answered(self, work: SlicedWork) -> bool:
+        """Run the command again, at the time at which it began: values that have expired since are still there, as they
+        were for its steps. Its reads have been counted. Returns False if it must not run yet.
+        """
+        hits, misses = work.db.hits, work.db.misses
+        try:
+            return self._run_again(work.client, work.now_ms)
+        finally:
+            work.db.hits, work.db.misses = hits, misses
 
     def _is_awaited(self, work: SlicedWork) -> bool:
         waiter = self._dispatcher.serving.waiters.of(work.client)

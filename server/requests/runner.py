@@ -101,7 +101,7 @@ class Runner:
         return error
 
     def hold(self, session: Session, argv: list[bytes]) -> None:
-        """Make a request wait for the end of CLIENT PAUSE, before all other requests of its client."""
+        """Make a request wait until the pauses that concern it have ended, before all other requests of its client."""
         session.client.is_held = True
         session.backlog.appendleft(argv)
         self.pause.held[session] = None

@@ -161,8 +161,8 @@ class Serving:
         return self._run(waiter, row)
 
     def run_after_work(self, client: Client, now_ms: int) -> bool:
-        """Run again the command of a client that waits for work outside of the dataset, which has ended. Returns False,
-        with nothing done, while a pause concerns it.
+        """Run again the command of a client that waits for work between the turns of clients, which has ended. Returns
+        False, with nothing done, while a pause concerns it.
         """
         waiter = self.waiters.of(client)
         if waiter is None or self._runner.is_over:

@@ -276,7 +276,7 @@ class HashValue(Companion):
 
     def fill(self, words: list[bytes]) -> int:
         """Set the fields of a new hash from a listpack of any sizes, each with its value after it. Returns how many are
-        new; if these are fewer, the hash is of no use."""
+        new; if these are fewer, the hash must be dropped."""
         is_new = self._members.put_words(words)
         if is_new > self.limits.hash_entries_max:
             self._encoding = HASHTABLE

@@ -139,7 +139,7 @@ class SortedSetValue(Companion):
 
     def fill(self, members: list[bytes], scores: list[float]) -> int:
         """Add members to a new set from a listpack of any sizes. Returns how many are new; if these are fewer, the
-        sorted set is of no use."""
+        sorted set must be dropped."""
         if len(members) > self.limits.sorted_set_entries_max:
             self.become_skiplist()
         return self._scores.add_new(members, scores)

@@ -19,7 +19,7 @@ from headrace.store.companions.set_value import SetValue
 from headrace.store.companions.sorted_set_value import SortedSetValue
 from headrace.store.events import SORTSTORE, SUNIONSTORE, ZUNIONSTORE
 from headrace.store.limits import Limits
-from support.inprocess import Peer, Running, running_server
+from support.inprocess import Clock, Peer, Running, running_server
 
 # So many that the steps outlast what other clients send in the tests.
 COUNT: Final = LONG_COUNT + 2 * STEP_COUNT
@@ -187,6 +187,32 @@ async def test_what_is_written_meanwhile_is_done_afterwards(running: Running, na
     in_slices = await rest(working)
     assert once.startswith(b"+OK\r\n+QUEUED\r\n*1\r\n" + in_slices)
     await other.expect(b"+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n:0\r\n")
+
+
+@each_storing_command
+async def test_values_that_expire_meanwhile_are_there_until_it_ends(name: str, tmp_path: Path) -> None:
+    clock = Clock()
+    async with running_server(dir=str(tmp_path), clock=clock, appendonly=True) as running:
+        fill(running)
+        once = await replies(running, "MULTI", REQUESTS[name], "EXEC")
+        digest = await replies(running, "DEBUG DIGEST-VALUE d")
+        await replies(running, "DEL d", *(f"PEXPIRE {key} 100" for key in "lstzg"))
+        working = await begun(running, name)
+        clock.advance(200)
+        assert once == b"+OK\r\n+QUEUED\r\n*1\r\n" + await rest(working)
+        assert await replies(running, "EXISTS l s t z g", "DEBUG DIGEST-VALUE d") == b":0\r\n" + digest
+    (log,) = tmp_path.glob("appendonlydir/*.incr.aof")
+    records = log.read_bytes().partition(b"PEXPIREAT")[2]
+    assert records.index(name.encode()) < records.index(b"\r\nDEL\r\n"), "a replica has the values, too"
+
+
+@each_command
+async def test_its_reads_are_counted_once(running: Running, name: str) -> None:
+    db = running.server.store.databases[0]
+    await replies(running, "MULTI", REQUESTS[name], "EXEC")
+    hits, misses = db.hits, db.misses
+    await rest(await begun(running, name))
+    assert (db.hits, db.misses) == (2 * hits, 2 * misses)
 
 
 @each_storing_command
