@@ -28,6 +28,10 @@ RESET_REPLY: Final = (b"+RESET\r\n",)
 
 HANDSHAKE: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.NO_AUTH | Flag.ALLOW_BUSY
 CONNECTION: Final = ("connection",)
+ANSWERED: Final = (
+    "A wrong password is answered at each place of a pipeline. Redis sends no reply if others were made before it in "
+    "one read."
+)
 _PLAIN_BYTES: Final = bytes(range(0x21, 0x7F))
 
 
@@ -203,6 +207,7 @@ def _secrets_of_hello(argv: list[bytes]) -> Iterable[int]:
     history=(("6.2.0", "`protover` became optional; without it the connection is only described."),),
     secrets=_secrets_of_hello,
     traits=Trait.CHANGES_CLIENT,
+    differs=ANSWERED,
 )
 def hello(context: Context, argv: list[bytes]) -> Reply:
     """HELLO [protover [AUTH user password] [SETNAME name]]
@@ -271,6 +276,7 @@ def _parse_hello(argv: list[bytes]) -> tuple[int | None, tuple[bytes, bytes] | N
     history=(("6.0.0", "Takes a user name."),),
     secrets=words_from(1),
     traits=Trait.CHANGES_CLIENT,
+    differs=ANSWERED,
 )
 def auth(context: Context, argv: list[bytes]) -> Reply:
     """AUTH [user] password

@@ -65,7 +65,9 @@ class Group:
         for wire in self.followers:
             assert wire.call("CONFIG", "RESETSTAT") == b"+OK\r\n"
         for client, batch in batches(steps):
-            self._sent += [f"{client}> {quote(words)}" for words in self.side.send(client, batch)]
+            requests = self.side.resolve(batch)
+            self._sent += [f"{client}> {quote(words)}" for words in requests]
+            self.side.send(client, requests)
             self.side.settle()
         until(lambda: not FLUSHING.search(self.side.control.ask("CLIENT", "LIST")), "a flush does not end")
         settle(self.side.control, *self.followers)

@@ -192,7 +192,7 @@ async def test_what_is_written_meanwhile_is_done_afterwards(running: Running, na
 @each_storing_command
 async def test_values_that_expire_meanwhile_are_there_until_it_ends(name: str, tmp_path: Path) -> None:
     clock = Clock()
-    async with running_server(dir=str(tmp_path), clock=clock, appendonly=True) as running:
+    async with running_server(dir=bytes(tmp_path), clock=clock, appendonly=True) as running:
         fill(running)
         once = await replies(running, "MULTI", REQUESTS[name], "EXEC")
         digest = await replies(running, "DEBUG DIGEST-VALUE d")
@@ -229,7 +229,7 @@ async def test_a_transaction_that_watches_the_result_fails(running: Running, nam
 
 @each_storing_command
 async def test_it_is_logged_before_what_was_written_meanwhile(name: str, tmp_path: Path) -> None:
-    async with running_server(dir=str(tmp_path), appendonly=True) as running:
+    async with running_server(dir=bytes(tmp_path), appendonly=True) as running:
         fill(running)
         other = await running.connect()
         working = await begun(running, name)
