@@ -28,6 +28,8 @@ from .hyperloglog_form import (
     STALE,
     VAL,
     XZERO,
+    span_of,
+    width_of,
 )
 from .registers import estimate, packed, unpacked
 
@@ -77,12 +79,12 @@ def shown_runs(text: bytes) -> bytes:
     found: list[bytes] = []
     index = HEADER_SIZE
     while index < len(text):
-        code, span = text[index], _span(text, index)
+        code, span = text[index], span_of(text, index)
         if code >= VAL:
             found.append(b"v:%d,%d" % ((code >> 2 & 31) + 1, span))
         else:
             found.append(b"%b:%d" % (b"z" if code < XZERO else b"Z", span))
-        index += _width(code)
+        index += width_of(code)
     return b" ".join(found)
 
 
@@ -189,19 +191,3 @@ class HyperLogLog:
         if shift > 2:
             data[index + 1] = pair >> 8
         return True
-
-
-def _width(code: int) -> int:
-    """The bytes of a run that begins with this one."""
-    return 2 if XZERO <= code < VAL else 1
-
-
-def _span(data: bytes | bytearray, index: int) -> int:
-    """The number of registers of the run at `index`. An XZERO that is cut is read as if a zero byte followed, as the
-    strings of Redis end with one."""
-    code = data[index]
-    if code >= VAL:
-        return (code & 3) + 1
-    if code < XZERO:
-        return code + 1
-    return ((code & 63) << 8 | (data[index + 1] if index + 1 < len(data) else 0)) + 1

@@ -28,6 +28,8 @@ from .hyperloglog_form import (
     VAL_SPAN_MAX,
     XZERO,
     ZERO_SPAN_MAX,
+    span_of,
+    width_of,
 )
 
 MULTIPLIER: Final = 0xC6A4A7935BD1E995
@@ -240,9 +242,9 @@ def raise_run(
         assert place is not None
     index, first, previous, before = place
     if before >= 0:
-        start_register = first - _span(data, previous) - _span(data, before)
+        start_register = first - span_of(data, previous) - span_of(data, before)
         start = before
-    code, span = data[index], _span(data, index)
+    code, span = data[index], span_of(data, index)
     old_value = (code >> 2 & 31) + 1 if code >= VAL else 0
     if old_value >= value:
         return SAME, start, start_register
@@ -251,7 +253,7 @@ def raise_run(
         + bytes((VAL | value - 1 << 2,))
         + _run(old_value, first + span - 1 - register)
     )
-    width, size = _width(code), len(data)
+    width, size = width_of(code), len(data)
     growth = len(parts) - width
     if growth > 0 and size + growth > size_max:
         return NO_ROOM, start, start_register
@@ -282,7 +284,7 @@ def _join_runs(data: bytearray, index: int) -> None:
             return
         code = data[index]
         if code < VAL:
-            index += _width(code)
+            index += width_of(code)
             continue
         following = data[index + 1] if index + 1 < len(data) else 0
         span = (code & 3) + (following & 3) + 2
@@ -291,22 +293,6 @@ def _join_runs(data: bytearray, index: int) -> None:
             del data[index]
             continue
         index += 1
-
-
-def _width(code: int) -> int:
-    """The bytes of a run that begins with this one."""
-    return 2 if XZERO <= code < VAL else 1
-
-
-def _span(data: bytes | bytearray, index: int) -> int:
-    """The number of registers of the run at `index`. An XZERO that is cut is read as if a zero byte followed, as the
-    strings of Redis end with one."""
-    code = data[index]
-    if code >= VAL:
-        return (code & 3) + 1
-    if code < XZERO:
-        return code + 1
-    return ((code & 63) << 8 | (data[index + 1] if index + 1 < len(data) else 0)) + 1
 
 
 def _run(value: int, span: int) -> bytes:

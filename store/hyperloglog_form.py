@@ -35,3 +35,19 @@ SAME: Final = 0
 RAISED: Final = 1
 NO_ROOM: Final = 2
 CORRUPT: Final = 3
+
+
+def width_of(code: int) -> int:
+    """The bytes of a run that begins with this one."""
+    return 2 if XZERO <= code < VAL else 1
+
+
+def span_of(data: bytes | bytearray, index: int) -> int:
+    """The number of registers of the run at `index`. An XZERO that is cut is read as if a zero byte followed, as the
+    strings of Redis end with one."""
+    code = data[index]
+    if code >= VAL:
+        return (code & 3) + 1
+    if code < XZERO:
+        return code + 1
+    return ((code & 63) << 8 | (data[index + 1] if index + 1 < len(data) else 0)) + 1
