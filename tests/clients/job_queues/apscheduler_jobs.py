@@ -7,12 +7,14 @@ import threading
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
+from apscheduler.events import EVENT_JOB_REMOVED
 from apscheduler.jobstores.base import ConflictingIdError
 from apscheduler.jobstores.redis import RedisJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
 
 DEADLINE_S = 60
 packed = threading.Event()
+removed = threading.Event()  # a scheduler that stops between the run of a job and its removal would keep the job
 
 
 def pack() -> None:
@@ -26,10 +28,12 @@ def started(paused: bool) -> BackgroundScheduler:
 
 
 first = started(paused=False)
+first.add_listener(lambda event: removed.set(), EVENT_JOB_REMOVED)
 first.add_job("__main__:pack", "date", id="once", misfire_grace_time=DEADLINE_S)
 first.add_job("__main__:pack", "interval", hours=1, id="hourly")
 first.add_job("__main__:pack", "date", run_date=datetime.now(UTC) + timedelta(days=1), id="tomorrow")
 assert packed.wait(DEADLINE_S)
+assert removed.wait(DEADLINE_S)
 first.shutdown()
 
 second = started(paused=True)
