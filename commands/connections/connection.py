@@ -206,7 +206,6 @@ def _secrets_of_hello(argv: list[bytes]) -> Iterable[int]:
     ),
     history=(("6.2.0", "`protover` became optional; without it the connection is only described."),),
     secrets=_secrets_of_hello,
-    traits=Trait.CHANGES_CLIENT,
     differs=ANSWERED,
 )
 def hello(context: Context, argv: list[bytes]) -> Reply:
@@ -275,7 +274,6 @@ def _parse_hello(argv: list[bytes]) -> tuple[int | None, tuple[bytes, bytes] | N
     arguments=(Argument("username", optional=True, since="6.0.0"), Argument("password")),
     history=(("6.0.0", "Takes a user name."),),
     secrets=words_from(1),
-    traits=Trait.CHANGES_CLIENT,
     differs=ANSWERED,
 )
 def auth(context: Context, argv: list[bytes]) -> Reply:
@@ -304,7 +302,6 @@ def auth(context: Context, argv: list[bytes]) -> Reply:
     summary="Changes the database of the connection.",
     complexity="O(1)",
     arguments=(Argument("index", "integer"),),
-    traits=Trait.CHANGES_CLIENT,
 )
 def select(context: Context, argv: list[bytes]) -> Reply:
     """SELECT index. Returns OK. Raises GenericError. Source: Redis 1.0."""

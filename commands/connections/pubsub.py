@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ..execution.context import Context
 
 LISTEN: Final = Flag.PUBSUB | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
-LISTENS: Final = Trait.WHILE_SUBSCRIBED | Trait.CHANGES_CLIENT
 PUBLISH: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE | Flag.FAST
 ASK: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE
 
@@ -67,7 +66,7 @@ def _unsubscribe(context: Context, listeners: Listeners, word: bytes, names: lis
     summary="Subscribes to channels.",
     complexity="O(N) where N is the number of channels to subscribe to.",
     arguments=(Argument("channel", multiple=True),),
-    traits=LISTENS,
+    traits=Trait.WHILE_SUBSCRIBED,
     channels=ALL_WORDS,
 )
 def subscribe(context: Context, argv: list[bytes]) -> Reply:
@@ -87,7 +86,7 @@ def subscribe(context: Context, argv: list[bytes]) -> Reply:
     summary="Unsubscribes from channels, or from all of them.",
     complexity="O(N) where N is the number of channels to unsubscribe.",
     arguments=(Argument("channel", optional=True, multiple=True),),
-    traits=LISTENS,
+    traits=Trait.WHILE_SUBSCRIBED,
 )
 def unsubscribe(context: Context, argv: list[bytes]) -> Reply:
     """UNSUBSCRIBE [channel ...]"""
@@ -103,7 +102,7 @@ def unsubscribe(context: Context, argv: list[bytes]) -> Reply:
     summary="Subscribes to all channels that match patterns.",
     complexity="O(N) where N is the number of patterns to subscribe to.",
     arguments=(Argument("pattern", "pattern", multiple=True),),
-    traits=LISTENS,
+    traits=Trait.WHILE_SUBSCRIBED,
     channels=Channels(slice(1, None), are_patterns=True),
 )
 def psubscribe(context: Context, argv: list[bytes]) -> Reply:
@@ -123,7 +122,7 @@ def psubscribe(context: Context, argv: list[bytes]) -> Reply:
     summary="Unsubscribes from patterns, or from all of them.",
     complexity="O(N) where N is the number of patterns to unsubscribe.",
     arguments=(Argument("pattern", "pattern", optional=True, multiple=True),),
-    traits=LISTENS,
+    traits=Trait.WHILE_SUBSCRIBED,
 )
 def punsubscribe(context: Context, argv: list[bytes]) -> Reply:
     """PUNSUBSCRIBE [pattern ...]"""
@@ -140,7 +139,7 @@ def punsubscribe(context: Context, argv: list[bytes]) -> Reply:
     summary="Subscribes to shard channels.",
     complexity="O(N) where N is the number of shard channels to subscribe to.",
     arguments=(Argument("shardchannel", multiple=True),),
-    traits=LISTENS,
+    traits=Trait.WHILE_SUBSCRIBED,
     channels=ALL_WORDS,
 )
 def ssubscribe(context: Context, argv: list[bytes]) -> Reply:
@@ -164,7 +163,7 @@ def ssubscribe(context: Context, argv: list[bytes]) -> Reply:
     summary="Unsubscribes from shard channels, or from all of them.",
     complexity="O(N) where N is the number of shard channels to unsubscribe.",
     arguments=(Argument("shardchannel", optional=True, multiple=True),),
-    traits=LISTENS,
+    traits=Trait.WHILE_SUBSCRIBED,
 )
 def sunsubscribe(context: Context, argv: list[bytes]) -> Reply:
     """SUNSUBSCRIBE [shardchannel ...]"""

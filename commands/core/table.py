@@ -67,9 +67,6 @@ class Trait(FlagEnum):
     # Takes the fast path although it has no keys (PING, SCAN, PUBLISH): it changes nothing of the client, and shows
     # no count of calls or records, which the fast path brings up to date once for each batch.
     ORDINARY = auto()
-    # Takes the fast path too, and may change what its client needs, which is computed anew after it. It sends its
-    # client nothing but its reply, and changes no other client and no data.
-    CHANGES_CLIENT = auto()
     # Uses a database other than the client's.
     ACROSS_DATABASES = auto()
     # Runs at once inside MULTI.
@@ -254,9 +251,6 @@ class Row:
     trait_bits: int = 0
     # Whether only the user's rules and the state of the client can refuse it, so that it may take the fast path.
     is_ordinary: bool = False
-    # Whether it may take the fast path: ordinary commands, scripts, commands on keys of two databases, commands that
-    # change their client.
-    is_quick: bool = False
     # Statistics since the start or CONFIG RESETSTAT: see INFO commandstats and latencystats.
     # Calls made while `latency-tracking` is on: the histogram that clients see.
     durations: Durations = field(default_factory=Durations)
@@ -280,9 +274,6 @@ class Row:
         self.traits, self.trait_bits = traits, traits.value
         uses_keys = bool(self.keys and self.flags & _READS_OR_WRITES) and Flag.SCRIPT_RUNNER not in self.flags
         self.is_ordinary = Trait.ORDINARY in traits or (uses_keys and Trait.ACROSS_DATABASES not in traits)
-        self.is_quick = (
-            self.is_ordinary or uses_keys or Trait.CHANGES_CLIENT in traits or Flag.SCRIPT_RUNNER in self.flags
-        )
 
     def inherit(self, container: Row) -> None:
         """Take the traits of the command's container."""

@@ -1,4 +1,4 @@
-"""The quick commands that a user may run, decided when its rules change and not at each request."""
+"""The commands that a user may run, decided when its rules change and not at each request."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def find_allowed(rows: AllowedRows, argv: list[bytes]) -> AllowedRow | None:
 
 
 def table_of(user: User, *, with_writes: bool) -> AllowedRows:
-    """The quick commands that this user may run, from the table that is kept with its rules: see `allowed_rows`."""
+    """The commands that this user may run, from the table that is kept with its rules: see `allowed_rows`."""
     kind = "writes" if with_writes else "reads"
     found = user.tables.get(kind)
     if found is None:
@@ -127,7 +127,7 @@ def table_of(user: User, *, with_writes: bool) -> AllowedRows:
 
 
 def subscriber_table_of(user: User) -> AllowedRows:
-    """The quick commands that a subscriber with this user may run, with either protocol, from the table that is kept
+    """The commands that a subscriber with this user may run, with either protocol, from the table that is kept
     with the user's rules.
     """
     found = user.tables.get("subscriber")
@@ -138,30 +138,35 @@ def subscriber_table_of(user: User) -> AllowedRows:
 
 
 def allowed_rows(user: User, table: Mapping[bytes, Row] = TABLE, *, with_writes: bool = True) -> AllowedRows:
-    """The quick commands that this user may run, without those that write unless `with_writes`. A request that a
+    """The commands that this user may run, without those that write unless `with_writes`. A request that a
     check refuses may still be allowed: the rules decide it. A container alone (COMMAND) is left to the other checks.
     """
     found: AllowedRows = {}
     for name, row in table.items():
         if row.subcommands:
-            found[name] = found[name.lower()] = _quick_rows(user, row.subcommands, with_writes)
+            found[name] = found[name.lower()] = _rows_of(user, row.subcommands, with_writes)
         else:
-            found.update(_quick_rows(user, {name: row}, with_writes))
+            found.update(_rows_of(user, {name: row}, with_writes))
             if row.sent_form is not None and (with_writes or not _may_write(row)):
                 mark, handler = row.sent_form
                 found[mark] = AllowedRow(row, handler, _check_of(user, row), KEPT_COUNT, KEPT_COUNT)
     return found
 
 
-def _quick_rows(user: User, table: Mapping[bytes, Row], with_writes: bool) -> dict[bytes, AllowedRow]:
-    """The quick commands of `table`, which has no containers, without kept forms."""
+def _rows_of(user: User, table: Mapping[bytes, Row], with_writes: bool) -> dict[bytes, AllowedRow]:
+    """The commands of `table`, which has no containers, without kept forms."""
     found: dict[bytes, AllowedRow] = {}
     for name, row in table.items():
-        if row.handler is not None and row.is_quick and (with_writes or not _may_write(row)):
+        if row.handler is not None and not _has_own_refusal(row) and (with_writes or not _may_write(row)):
             words_max = row.arity if row.arity > 0 else WORDS_COUNT_MAX
             allowed = AllowedRow(row, row.handler, _check_of(user, row), abs(row.arity), words_max)
             found[name] = found[name.lower()] = allowed
     return found
+
+
+def _has_own_refusal(row: Row) -> bool:
+    """Whether more than the rules and the state of the client can refuse the command."""
+    return row.refusal_if_disabled is not None or Flag.NO_MULTI in row.flags
 
 
 def _may_write(row: Row) -> bool:

@@ -1,10 +1,10 @@
 """From requests to replies: the checks of every request, the handler, and the log.
 
-Most requests come from an ordinary client (authenticated, no pause, replies on) and name a data command, a script, or a
-command that changes only its client. For those each client has a table of the rows that its user may run, which is made
-when rights or states change, and `execute` runs or queues them after a lookup in it. Everything else goes through
-`_execute_checked`, which applies the checks in Redis' order, and computes the table again afterwards if it may have
-changed.
+Most requests come from an ordinary client (authenticated, no pause, replies on), which only the rules of its user can
+refuse a command. So each client has a table of the rows that its user may run, which is made when rights or states
+change, and a lookup in it is the only check. `execute` runs ordinary commands itself, and gives the others to `_run`.
+What is not in the table goes through `_execute_checked`, which applies the checks in Redis' order. `_run` computes the
+table again if it may have changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ...commands.permissions.allowed_rows import NO_ROWS, find_allowed, subscrib
 from ...commands.policies.handing import end_guards
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
-from ...protocol.replies import POSTPONED, QUEUED, Pushed
+from ...protocol.replies import POSTPONED, QUEUED
 from ...replication.history import History
 from ...store.errors import ReplyError, UnknownCommand
 from ..reports.stats import Stats
@@ -44,7 +44,6 @@ from .units import Units
 logger = logging.getLogger(__name__)
 
 NOT_QUEUED: Final = Trait.NOT_QUEUED.value
-CHANGES_CLIENT: Final = Trait.CHANGES_CLIENT.value
 SCRIPT_RUNNER: Final = Flag.SCRIPT_RUNNER.value
 QUEUED_LINE: Final = b"+QUEUED\r\n"
 
@@ -139,17 +138,21 @@ class Dispatcher:
         began_ns = started_ns = read_clock()
         for argv in iterator:
             found = find_allowed(client.rows, argv)
-            if found is None:
+            if found is None or not found.row.is_ordinary:
                 if units_end:
                     units.log_singles()
                     units_end = 0
-                # Commands on this path count their own calls.
+                # Commands on this path count their own calls. A script may show what follows from the requests before.
                 remaining = length_hint(iterator)
                 if uncounted != remaining + 1:
                     count_commands(context, client, uncounted - remaining - 1)
                 uncounted = remaining
                 argv = words_of(argv)
-                after = self._execute_checked(session, argv)
+                if found is None:
+                    after = self._execute_checked(session, argv)
+                else:
+                    client.last_command = found.row.name_lower
+                    after = self._run(session, found.row, argv, client.reply_mode)
                 if after is not GO_ON:
                     uncounted = 0
                     self._stop(session, argv, iterator, after)
@@ -172,17 +175,6 @@ class Dispatcher:
                 out.append(QUEUED_LINE)
                 uncounted -= 1
                 continue
-            is_ordinary = row.is_ordinary
-            if not is_ordinary:
-                # A script may show what follows from the requests before it.
-                client.last_command = row.name_lower
-                if units_end:
-                    units.log_singles()
-                    units_end = 0
-                remaining = length_hint(iterator)
-                if uncounted != remaining + 1:
-                    count_commands(context, client, uncounted - remaining - 1)
-                    uncounted = remaining + 1
             if image is not None:
                 context.preserve(row, argv)
             try:
@@ -191,11 +183,6 @@ class Dispatcher:
                 reply = failed(context, row, error)
             except Exception:
                 reply = broken(context, row, words_of(argv))
-            if not is_ordinary:
-                encode = ENCODERS[client.protocol]
-                if type(reply) is Pushed:
-                    session.out += reply
-                    reply = ()
             if type(reply) is tuple:
                 out += reply
             elif type(reply) is not Blocked:
@@ -234,24 +221,7 @@ class Dispatcher:
                 else:
                     units.log_singles_and_unit(units_end)
                     units_end = 0
-            if not is_ordinary:
-                if units_end and waiting:
-                    units.log_singles()
-                    units_end = 0
-                if self._settle(session, row):
-                    uncounted -= length_hint(iterator)
-                    self._stop(session, argv, iterator, Next.CLOSE)
-                    break
-                if db is not client.db:
-                    db.ready.clear()
-                    db = client.db
-                image, watched_ns, records_uses = context.image, context.watched_ns, context.records_uses
-                started_ns = read_clock()
-                if context.yields_turn:
-                    context.yields_turn = False
-                    uncounted -= length_hint(iterator)
-                    self._leave_for_later(session, iterator)
-            elif waiting and db.ready:
+            if waiting and db.ready:
                 if units_end:
                     units.log_singles()
                     units_end = 0
@@ -291,19 +261,6 @@ class Dispatcher:
         if after is Next.HOLD:
             self.runner.hold(session, argv)
 
-    def _settle(self, session: Session, row: Row) -> bool:
-        """Follow what a quick command that is not ordinary has changed. Returns whether the client's later requests are
-        dropped.
-        """
-        client = session.client
-        if self.waiters.by_client:
-            self.serving.serve_ready()
-        elif not row.trait_bits & CHANGES_CLIENT:
-            self.serving.forget_ready()
-        if row.trait_bits & CHANGES_CLIENT:
-            self.refresh_client(client)
-        return client.close_after_reply or self.runner.is_over
-
     def _leave_for_later(self, session: Session, rest: Iterable[list[bytes]]) -> None:
         """End the client's turn; the rest of its requests is run after other clients have had theirs.
 
@@ -319,7 +276,7 @@ class Dispatcher:
         """Run one request through every check, in Redis' order. The first failed check gives the reply; otherwise the
         command is run, queued in MULTI, or held by a pause.
         """
-        client, runner = session.client, self.runner
+        client = session.client
         mode_before = client.reply_mode
         if mode_before is SKIP_NEXT:
             client.reply_mode = ReplyMode.SKIP
@@ -337,6 +294,11 @@ class Dispatcher:
         if self.pause.end_ms is not None and self.pause.concerns(client, row):
             client.reply_mode = mode_before
             return Next.HOLD
+        return self._run(session, row, argv, mode_before)
+
+    def _run(self, session: Session, row: Row, argv: list[bytes], mode_before: ReplyMode) -> Next:
+        """Run a request that no check refuses, or queue it in MULTI, and follow what it has changed."""
+        client, runner = session.client, self.runner
         if client.transaction.queue is not None and not row.trait_bits & NOT_QUEUED:
             assert row.handler is not None
             self._queue(client, row, row.handler, argv)

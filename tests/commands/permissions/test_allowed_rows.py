@@ -8,7 +8,7 @@ from differential.plain_requests import requests_to
 from headrace.commands import registry
 from headrace.commands.core.keys import VARIABLE
 from headrace.commands.core.lookup import find_row
-from headrace.commands.core.table import all_rows
+from headrace.commands.core.table import Flag, all_rows
 from headrace.commands.permissions.allowed_rows import AllowedRow, allowed_rows, find_allowed, table_of
 from headrace.commands.permissions.user import User
 from headrace.commands.permissions.users import Users
@@ -39,7 +39,7 @@ def test_the_table_of_a_user_says_what_its_rules_say(rules: str) -> None:
     rows = allowed_rows(user)
     compared = 0
     for row in all_rows():
-        if row.handler is None or row.subcommands or not row.is_quick:
+        if row.handler is None or row.subcommands:
             continue
         for request in requests_to(row, REQUESTS_COUNT):
             argv = list(request)
@@ -48,6 +48,9 @@ def test_the_table_of_a_user_says_what_its_rules_say(rules: str) -> None:
             except ReplyError:
                 continue
             found = find_allowed(rows, argv)
+            if Flag.NO_MULTI in row.flags or row.refusal_if_disabled is not None:
+                assert found is None, argv
+                continue
             is_allowed = found is not None and found.row is row
             by_rules = user.check(row, argv) is None
             if any(VARIABLE in spec.access for spec in row.keys):
