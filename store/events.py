@@ -5,17 +5,20 @@ Source: Redis 8.10.2, as observed.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 
-class Event(NamedTuple):
+class Event:
     """One kind of event."""
 
-    # Letter of the event's class in `notify-keyspace-events`.
-    letter: bytes
-    name: bytes
-    # Whether Redis announces the event before it notifies clients that cache the key. Most events are announced after.
-    is_announced_first: bool = False
+    __slots__ = ("is_announced_first", "letter", "name")
+
+    def __init__(self, letter: bytes, name: bytes, is_announced_first: bool = False) -> None:
+        # Letter of the event's class in `notify-keyspace-events`.
+        self.letter: Final = letter
+        self.name: Final = name
+        # Whether Redis announces it before it notifies clients that cache the key. Most are announced after.
+        self.is_announced_first: Final = is_announced_first
 
 
 DEL: Final = Event(b"g", b"del")

@@ -4,18 +4,21 @@ readers."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from .events import Event
 
 
-class Watcher(Protocol):
-    """A transaction that must fail if a watched key changes (WATCH)."""
+class Watcher:
+    """What notices that a watched key changes: a transaction, which then fails (WATCH)."""
 
-    dirty: bool
-    # Whether a watched key was touched. The client is then reported as watching no key, as in Redis; a flush or a swap
-    # only sets `dirty`.
-    shows_no_keys: bool
+    __slots__ = ("dirty", "shows_no_keys")
+
+    def __init__(self) -> None:
+        # Whether a watched key has changed.
+        self.dirty = False
+        # Whether a watched key was touched. The client is then reported as watching no key, as in Redis; a flush or a
+        # swap only sets `dirty`.
+        self.shows_no_keys = False
 
 
 class Observed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...store.errors import GenericError
 from ..core.numbers import INT64_MAX, parse_integer
@@ -17,12 +17,15 @@ SIGNED_SIZE_MAX: Final = 64
 UNSIGNED_SIZE_MAX: Final = 63
 
 
-class FieldType(NamedTuple):
+class FieldType:
     """An integer type, for example i16 or u8."""
 
-    is_signed: bool
-    # Number of bits.
-    size: int
+    __slots__ = ("is_signed", "size")
+
+    def __init__(self, is_signed: bool, size: int) -> None:
+        self.is_signed = is_signed
+        # Number of bits.
+        self.size = size
 
     @property
     def lowest(self) -> int:

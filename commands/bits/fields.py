@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.database import Database
@@ -25,21 +25,24 @@ ARGUMENT_COUNTS: Final = {GET: 2, SET: 3, INCRBY: 3, OVERFLOW: 1}
 GET_ARGUMENTS: Final = (Argument("encoding"), Argument("offset", "integer"))
 
 
-class Operation(NamedTuple):
+class Operation:
     """One GET, SET or INCRBY."""
 
-    name: bytes
-    type: FieldType
-    # Index of the first bit of the field.
-    offset: int
-    # What is set or added.
-    number: int
-    overflow: bytes
+    __slots__ = ("kind", "name", "number", "offset", "overflow")
+
+    def __init__(self, name: bytes, kind: FieldType, offset: int, number: int, overflow: bytes) -> None:
+        self.name = name
+        self.kind = kind
+        # Index of the first bit of the field.
+        self.offset = offset
+        # What is set or added.
+        self.number = number
+        self.overflow = overflow
 
     @property
     def last(self) -> int:
         """Index of the last bit of the field."""
-        return self.offset + self.type.size - 1
+        return self.offset + self.kind.size - 1
 
 
 def _parse_operations(context: Context, argv: list[bytes]) -> list[Operation]:
@@ -76,7 +79,7 @@ def _bits_around(text: bytes, operation: Operation) -> int:
 
 def _read(text: bytes, operation: Operation) -> int:
     """Returns the number in a field."""
-    return operation.type.from_bits(_bits_around(text, operation) >> (7 - (operation.last & 7)))
+    return operation.kind.from_bits(_bits_around(text, operation) >> (7 - (operation.last & 7)))
 
 
 def _text_at(db: Database, key: bytes) -> bytes:
@@ -89,7 +92,7 @@ def _write(db: Database, key: bytes, operation: Operation, number: int) -> None:
     """Writes a number of the type over a field of the existing string at `key`, without a notice."""
     first, last = operation.offset >> 3, operation.last >> 3
     shift = 7 - (operation.last & 7)
-    mask = (1 << operation.type.size) - 1
+    mask = (1 << operation.kind.size) - 1
     bits = _bits_around(_text_at(db, key), operation) & ~(mask << shift) | (number & mask) << shift
     db.edit(key, first, bits.to_bytes(last + 1 - first, "big"))
 
@@ -100,7 +103,7 @@ def _run(db: Database, key: bytes, operation: Operation) -> tuple[int | None, bo
     if operation.name == GET:
         return old, False
     is_set = operation.name == SET
-    new = operation.type.fitted(
+    new = operation.kind.fitted(
         operation.number if is_set else old + operation.number, operation.overflow, is_set=is_set
     )
     if new is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.errors import GenericError, syntax_error
@@ -22,23 +22,17 @@ UNIT_ARGUMENT: Final = Argument(
 HISTORY: Final = (("7.0.0", "Added the unit, `BYTE` or `BIT`."),)
 
 
-class BitRange(NamedTuple):
-    """A range as it was asked for: indexes below 0 count from the end of the string."""
-
-    start: int
-    # None for the end of the string.
-    end: int | None
-    in_bits: bool
-
-    def within(self, size: int) -> tuple[int, int] | None:
-        """Returns the first and the last bit of the range in a string of `size` bytes; None if the range is empty."""
-        length = 8 * size if self.in_bits else size
-        start = max(0, self.start + length if self.start < 0 else self.start)
-        end = length - 1 if self.end is None else self.end
-        end = min(max(0, end + length if end < 0 else end), length - 1)
-        if start > end:
-            return None
-        return (start, end) if self.in_bits else (8 * start, 8 * end + 7)
+def _bits_within(size: int, start: int, end: int | None, in_bits: bool) -> tuple[int, int] | None:
+    """The first and the last bit of a range of a string of `size` bytes; None if the range is empty. Indexes below 0
+    count from the end of the string, and None stands for it.
+    """
+    length = 8 * size if in_bits else size
+    first = max(0, start + length if start < 0 else start)
+    last = length - 1 if end is None else end
+    last = min(max(0, last + length if last < 0 else last), length - 1)
+    if first > last:
+        return None
+    return (first, last) if in_bits else (8 * first, 8 * last + 7)
 
 
 def _is_in_bits(unit: bytes) -> bool:
@@ -76,16 +70,17 @@ def bitcount(context: Context, argv: list[bytes]) -> Reply:
     Both ends of the range are included; negative indexes count from the end of the string. Returns the number of ones,
     0 if the key is missing. Raises WrongType, GenericError. Source: redis.io/commands/bitcount, Redis 7.0.
     """
-    asked = BitRange(0, None, False)
+    start, in_bits = 0, False
+    end: int | None = None
     if len(argv) in (4, 5):
         start, end = integer(argv[2]), integer(argv[3])
-        asked = BitRange(start, end, len(argv) == 5 and _is_in_bits(argv[4]))
+        in_bits = len(argv) == 5 and _is_in_bits(argv[4])
     elif len(argv) != 2:
         raise syntax_error()
     text = context.db.read_string(argv[1], context.now_ms)
-    if not text or (asked.end is not None and asked.start < 0 and asked.end < 0 and asked.start > asked.end):
+    if not text or (end is not None and start < 0 and end < 0 and start > end):
         return 0
-    bits = asked.within(len(text))
+    bits = _bits_within(len(text), start, end, in_bits)
     return 0 if bits is None else count_bits(text, *bits)
 
 
@@ -138,7 +133,7 @@ def bitpos(context: Context, argv: list[bytes]) -> Reply:
     text = context.db.read_string(argv[1], context.now_ms)
     if text is None:
         return -bit
-    bits = BitRange(start, end, in_bits).within(len(text))
+    bits = _bits_within(len(text), start, end, in_bits)
     if bits is None:
         return -1
     found = find_bit(text, bit, *bits)

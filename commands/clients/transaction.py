@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...persistence.grammar.streams import words_of
+from ...store.observed import Watcher
 from ..core.request_size import request_size
 from ..core.table import Handler, Row
 
@@ -16,31 +17,26 @@ WATCHED_KEY_SIZE: Final = 410
 Queued = tuple[Row, Handler, "list[bytes]"]
 
 
-class Transaction:
-    """MULTI's queue and the result of WATCH. Also the `Watcher` that databases mark dirty."""
+class Transaction(Watcher):
+    """MULTI's queue and the result of WATCH. If a watched key has changed, it is dirty, and EXEC returns null."""
 
     __slots__ = (
         "_measured_count",
         "_queue_memory_size",
         "_queue_size",
         "aborted",
-        "dirty",
         "is_ordinary",
         "queue",
-        "shows_no_keys",
         "watched",
         "watched_size",
     )
 
     def __init__(self) -> None:
+        super().__init__()
         # (database index, key) of every WATCH, in order.
         self.watched: dict[tuple[int, bytes], None] = {}
         # Bytes of the watched keys in the tables of client and database.
         self.watched_size = 0
-        # Whether a watched key changed: EXEC then returns null.
-        self.dirty = False
-        # Whether that change was of the key alone: CLIENT LIST then shows no watched keys any more.
-        self.shows_no_keys = False
         self.end()
 
     def end(self) -> None:

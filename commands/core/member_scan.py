@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...store.errors import GenericError, syntax_error
 from ...store.ids import loose_number
@@ -11,17 +11,22 @@ from .numbers import integer
 COUNT_DEFAULT: Final = 10
 
 
-class MemberScan(NamedTuple):
+class MemberScan:
     """The options."""
 
-    # None if every member matches.
-    pattern: bytes | None
-    count_hint: int
-    has_novalues: bool
+    __slots__ = ("count_hint", "has_novalues", "pattern")
+
+    def __init__(self, pattern: bytes | None, count_hint: int, has_novalues: bool) -> None:
+        # None if every member matches.
+        self.pattern = pattern
+        self.count_hint = count_hint
+        self.has_novalues = has_novalues
 
 
 def parse_cursor(token: bytes) -> int:
     """The cursor. Raises GenericError."""
+    if token == b"0":
+        return 0
     try:
         return loose_number(token)
     except GenericError:

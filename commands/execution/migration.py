@@ -7,16 +7,7 @@ from typing import NamedTuple
 
 from ...protocol.packing import pack_command
 from ...store.database import Database
-
-
-class Watch:
-    """Notices changes of one key: `store.observed.Watcher`."""
-
-    __slots__ = ("dirty", "shows_no_keys")
-
-    def __init__(self) -> None:
-        self.dirty = False
-        self.shows_no_keys = False
+from ...store.observed import Watcher
 
 
 class SentKey(NamedTuple):
@@ -24,7 +15,7 @@ class SentKey(NamedTuple):
 
     key: bytes
     # What notices that the key changes, even to an equal value: the other server may have sent it back.
-    watch: Watch
+    watch: Watcher
     payload: bytes
     # Its expiry time, Unix ms; None without one.
     due_ms: int | None

@@ -381,7 +381,10 @@ def hscan(context: Context, argv: list[bytes]) -> Reply:
         return [b"0", []]
     options = parse_member_scan(argv)
     found, cursor = value.scan(cursor, options.count_hint)
-    found = value.live(found, context.db.member_time_ms(context.now_ms))
+    live_ms = context.db.member_time_ms(context.now_ms)
+    if len(found) == len(value) and options.pattern is None and not options.has_novalues:
+        return [b"%d" % cursor, value.live_words(live_ms)]
+    found = value.live(found, live_ms)
     if options.pattern is not None:
         found = matching_texts(options.pattern, found)
     if options.has_novalues:

@@ -14,11 +14,12 @@ from ...protocol.packing import pack_command
 from ...protocol.replies import OK, Reply, SimpleString
 from ...store.errors import GenericError, ReplyError, syntax_error
 from ...store.events import DEL
+from ...store.observed import Watcher
 from ..clients.blocking import Blocked
 from ..core.numbers import integer, leading_integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
-from ..execution.migration import Order, Outcome, SentKey, Watch
+from ..execution.migration import Order, Outcome, SentKey
 
 NO_KEY: Final = SimpleString(b"NOKEY")
 ACCESS: Final = ("RW", "access", "delete")
@@ -188,7 +189,7 @@ def _sent_key(context: Context, key: bytes) -> SentKey:
     value = db.get(key, now_ms)
     assert value is not None
     db.use(key, now_ms)
-    watch = Watch()
+    watch = Watcher()
     db.watch(key, watch)
     return SentKey(key, watch, b"".join(payload.dump(value, now_ms=now_ms)), db.expires.get(key))
 

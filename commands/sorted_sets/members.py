@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...protocol.replies import NULL_ARRAY, Reply
 from ...protocol.scalars import double_text
@@ -23,12 +23,15 @@ PAIR_WORDS: Final = 4
 OPTIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
 
 
-class Addition(NamedTuple):
+class Addition:
     """The options of ZADD."""
 
-    options: frozenset[bytes]
-    # Scores with their members.
-    pairs: list[tuple[float, bytes]]
+    __slots__ = ("options", "pairs")
+
+    def __init__(self, options: frozenset[bytes], pairs: list[tuple[float, bytes]]) -> None:
+        self.options = options
+        # Scores with their members.
+        self.pairs = pairs
 
 
 def score_of(token: bytes) -> float:
@@ -72,7 +75,7 @@ def _may_set(options: frozenset[bytes], old: float | None, score: float) -> bool
 def _add(context: Context, argv: list[bytes], addition: Addition) -> Reply:
     """Adds members. Returns what ZADD replies. Raises GenericError, WrongType."""
     key, db = argv[1], context.db
-    options, pairs = addition
+    options, pairs = addition.options, addition.pairs
     value = db.find_companion(key, SortedSetValue, context.now_ms)
     increments = b"INCR" in options
     if value is None:

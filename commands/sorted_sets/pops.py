@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...protocol.replies import NULL_ARRAY, Reply
 from ...store.companions.sorted_set_value import SortedSetValue
@@ -16,12 +16,15 @@ from ..execution.context import Context
 POSITIVE: Final = b"value is out of range, must be positive"
 
 
-class SeveralKeys(NamedTuple):
+class SeveralKeys:
     """The request of ZMPOP or BZMPOP after its timeout."""
 
-    keys: list[bytes]
-    from_end: bool
-    limit: int
+    __slots__ = ("from_end", "keys", "limit")
+
+    def __init__(self, keys: list[bytes], from_end: bool, limit: int) -> None:
+        self.keys = keys
+        self.from_end = from_end
+        self.limit = limit
 
 
 def _pop(

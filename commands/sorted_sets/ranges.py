@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
 from ...store.errors import GenericError
@@ -32,12 +32,15 @@ class ScoreBound:
         self.is_exclusive = is_exclusive
 
 
-class LexBound(NamedTuple):
+class LexBound:
     """One end of a range of members. `infinity`: -1 before all members, 1 after all."""
 
-    member: bytes
-    is_exclusive: bool
-    infinity: int
+    __slots__ = ("infinity", "is_exclusive", "member")
+
+    def __init__(self, member: bytes, is_exclusive: bool, infinity: int) -> None:
+        self.member = member
+        self.is_exclusive = is_exclusive
+        self.infinity = infinity
 
 
 def score_bound(token: bytes) -> ScoreBound:
@@ -115,18 +118,11 @@ def lex_ranks(value: SortedSetValue, low: LexBound, high: LexBound, *, reverse: 
     size = len(value)
     if not size or _is_empty(low, high):
         return 0, 0
+    if value.encoding == LISTPACK:
+        return _listpack_ranks(value.members(0, size), low, high, reverse=reverse)
     first, last = value.members(0, 1)[0], value.members(size - 1, size)[0]
     if not _is_above(last, low) or not _is_below(first, high):
         return 0, 0
-    if value.encoding == LISTPACK:
-        members = value.members(0, size)
-        if reverse:
-            last_rank = next((rank for rank in range(size - 1, -1, -1) if _is_below(members[rank], high)), -1)
-            rank_before = next((rank for rank in range(last_rank, -1, -1) if not _is_above(members[rank], low)), -1)
-            return rank_before + 1, last_rank + 1
-        start = next((rank for rank in range(size) if _is_above(members[rank], low)), size)
-        stop = next((rank for rank in range(start, size) if not _is_below(members[rank], high)), size)
-        return start, stop
     score = value.score(first)
     assert score is not None
     start = 0 if low.infinity else value.rank_of_place(place_of(score, low.member))
@@ -136,6 +132,28 @@ def lex_ranks(value: SortedSetValue, low: LexBound, high: LexBound, *, reverse: 
     if stop < size and not high.infinity and _is_below(value.members(stop, stop + 1)[0], high):
         stop += 1
     return start, max(start, stop)
+
+
+def _listpack_ranks(members: list[bytes], low: LexBound, high: LexBound, *, reverse: bool) -> tuple[int, int]:
+    """See `lex_ranks`."""
+    size = len(members)
+    if not _is_above(members[-1], low) or not _is_below(members[0], high):
+        return 0, 0
+    if reverse:
+        stop = size
+        while stop and not _is_below(members[stop - 1], high):
+            stop -= 1
+        start = stop
+        while start and _is_above(members[start - 1], low):
+            start -= 1
+        return start, stop
+    start = 0
+    while start < size and not _is_above(members[start], low):
+        start += 1
+    stop = start
+    while stop < size and _is_below(members[stop], high):
+        stop += 1
+    return start, stop
 
 
 def index_ranks(size: int, start: int, stop: int) -> tuple[int, int]:

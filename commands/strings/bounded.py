@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 from ...protocol.replies import DoubleText, Reply
@@ -24,14 +23,16 @@ TAKING_ONE: Final = (b"BYINT", b"BYFLOAT", b"LBOUND", b"UBOUND", *UNITS_MS)
 EXCLUSIVE: Final = ((b"BYINT", b"BYFLOAT"), (*UNITS_MS, b"PERSIST"), (b"ENX", b"PERSIST"))
 
 
-@dataclass(frozen=True, slots=True)
 class Addition:
     """The increment and the bounds of an INCREX. Either all three are integers, or all three are long doubles."""
 
-    increment: LongDouble
-    lowest: LongDouble
-    highest: LongDouble
-    is_whole: bool
+    __slots__ = ("highest", "increment", "is_whole", "lowest")
+
+    def __init__(self, increment: LongDouble, lowest: LongDouble, highest: LongDouble, is_whole: bool) -> None:
+        self.increment = increment
+        self.lowest = lowest
+        self.highest = highest
+        self.is_whole = is_whole
 
 
 def _parse_options(argv: list[bytes]) -> dict[bytes, bytes]:
@@ -44,8 +45,8 @@ def _parse_options(argv: list[bytes]) -> dict[bytes, bytes]:
             index += 1
         elif word not in STANDING_ALONE:
             raise syntax_error()
-        if word in options or any(word in group and options.keys() & set(group) for group in EXCLUSIVE):
-            raise syntax_error()
+        if options:
+            _require_alone(word, options)
         options[word] = argv[index]
         if word == b"BYINT":
             integer_or(argv[index], b"Increment is not an integer or out of range")
@@ -53,6 +54,17 @@ def _parse_options(argv: list[bytes]) -> dict[bytes, bytes]:
             raise GenericError(b"BYFLOAT increment cannot be Infinity")
         index += 1
     return options
+
+
+def _require_alone(word: bytes, options: dict[bytes, bytes]) -> None:
+    """Raises GenericError if the word is among the options, or if one of them excludes it."""
+    if word in options:
+        raise syntax_error()
+    for group in EXCLUSIVE:
+        if word in group:
+            for other in group:
+                if other in options:
+                    raise syntax_error()
 
 
 def _addition(options: dict[bytes, bytes]) -> Addition:
@@ -85,7 +97,8 @@ def _result(old: bytes | None, addition: Addition, *, saturate: bool) -> tuple[L
         if isinstance(number, float):
             raise GenericError(b"value cannot be Infinity")
         result = long_double.add(number, addition.increment)
-    if not addition.lowest <= result <= addition.highest or result in (math.inf, -math.inf):
+    is_infinite = not addition.is_whole and result in (math.inf, -math.inf)
+    if is_infinite or not addition.lowest <= result <= addition.highest:
         if not saturate:
             return number, 0, False
         result = min(max(result, addition.lowest), addition.highest)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 
 import pytest
 
@@ -11,18 +10,11 @@ from headrace.store.database import Database, Store
 from headrace.store.errors import WrongType
 from headrace.store.events import DEL, EXPIRED, KEY_MISS, NEW, OVERWRITTEN, SET, TYPE_CHANGED, Event
 from headrace.store.limits import Limits
+from headrace.store.observed import Watcher
 from headrace.store.stream import Stream
 from headrace.store.text import EditedText
 
 NOW_MS = 1_700_000_000_000
-
-
-@dataclass(eq=False)
-class Watcher:
-    """A transaction."""
-
-    dirty: bool = False
-    shows_no_keys: bool = False
 
 
 def filled(count: int) -> Database:

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from headrace.store.events import DEL, EXPIRED, SET, XADD, XTRIM, Event
-from headrace.store.observed import Observed
-
-
-@dataclass(eq=False)
-class Watcher:
-    """A transaction."""
-
-    dirty: bool = False
-    shows_no_keys: bool = False
+from headrace.store.observed import Observed, Watcher
 
 
 @pytest.mark.parametrize("event", [XADD, XTRIM, EXPIRED, DEL, SET])
