@@ -22,7 +22,7 @@ from ...store.hyperloglog import (
 )
 from ...store.hyperloglog_form import REGISTERS_COUNT
 from ...store.registers import merged, merged_packed, packed, place_of, raised_dense, unpacked
-from ...store.text import EMBEDDED_SIZE_MAX
+from ...store.text import EMBEDDED_SIZE_MAX, EditedText
 from ...store.value import Value, plain_text
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
@@ -39,7 +39,7 @@ def checked(value: Value | None) -> bytes | None:
 def keep_apart(db: Database, key: bytes, text: bytes) -> None:
     """Keeps a string apart from its key from now on, as Redis does before it changes one, whether it then does or not:
     OBJECT ENCODING shows it."""
-    if len(text) <= EMBEDDED_SIZE_MAX:
+    if len(text) <= EMBEDDED_SIZE_MAX and type(text) is not EditedText:
         store_quietly(db, key, text)
 
 
