@@ -6,7 +6,7 @@ from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.errors import GenericError
-from ..core.table import NO_FLAGS, Argument, Flag, command, container
+from ..core.table import NO_FLAGS, Argument, Flag, Trait, command, container
 from ..execution.context import Context
 
 CHANGING: Final = Flag.ADMIN | Flag.STALE | Flag.NO_ASYNC_LOADING
@@ -52,6 +52,7 @@ def _refuse(
         history=history,
         tips=tips,
         deprecated=deprecated,
+        traits=Trait.ORDINARY,
     )(refuse)
 
 

@@ -8,7 +8,7 @@ from ...store.companions.hash_value import HashValue
 from ...store.errors import GenericError
 from ...store.events import HSET
 from ..clients.fieldset import Fieldset
-from ..core.table import NO_FLAGS, Argument, Flag, KeySpec, command, container
+from ..core.table import NO_FLAGS, Argument, Flag, KeySpec, Trait, command, container
 from ..execution.context import Context
 
 container(
@@ -75,6 +75,7 @@ def himport_set(context: Context, argv: list[bytes]) -> Reply:
         Argument("field", multiple=True),
     ),
     tips=("request_policy:all_shards",),
+    traits=Trait.ORDINARY,
 )
 def himport_prepare(context: Context, argv: list[bytes]) -> Reply:
     """HIMPORT PREPARE fieldset-name field [field ...]
@@ -100,6 +101,7 @@ def himport_prepare(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     arguments=(Argument("fieldset-name"),),
     tips=("request_policy:all_shards",),
+    traits=Trait.ORDINARY,
 )
 def himport_discard(context: Context, argv: list[bytes]) -> Reply:
     """HIMPORT DISCARD fieldset-name. Returns 1, or 0 if there is none. Hashes stay. Source: Redis 8.10."""
@@ -116,6 +118,7 @@ def himport_discard(context: Context, argv: list[bytes]) -> Reply:
     summary="Removes all fieldsets of this connection.",
     complexity="O(N) in the number of fieldsets.",
     tips=("request_policy:all_shards",),
+    traits=Trait.ORDINARY,
 )
 def himport_discardall(context: Context, argv: list[bytes]) -> Reply:
     """HIMPORT DISCARDALL. Returns the number of fieldsets. Source: Redis 8.10."""

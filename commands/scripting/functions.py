@@ -245,6 +245,7 @@ def _wrong_count(subcommand: bytes) -> GenericError:
     ),
     tips=("nondeterministic_output_order",),
     differs="Libraries and functions are in the order in which they were loaded; in Redis the order is random.",
+    traits=Trait.ORDINARY,
 )
 def function_list(context: Context, argv: list[bytes]) -> Reply:
     """FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]
@@ -304,6 +305,7 @@ def _described(library: Library, *, with_code: bool) -> Reply:
     since="7.0.0",
     summary="Returns all libraries as bytes for FUNCTION RESTORE.",
     complexity="O(N) in the size of the libraries.",
+    traits=Trait.ORDINARY,
 )
 def function_dump(context: Context, argv: list[bytes]) -> Reply:
     """FUNCTION DUMP. Returns the payload. Source: redis.io/commands/function-dump, Redis 7.0.0."""
@@ -371,6 +373,7 @@ def function_restore(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     tips=("nondeterministic_output", ALL_SHARDS, "response_policy:special"),
     differs="It never finds a running function, see FCALL.",
+    traits=Trait.ORDINARY,
 )
 def function_stats(context: Context, argv: list[bytes]) -> Reply:
     """FUNCTION STATS. Returns a map. Source: redis.io/commands/function-stats, Redis 7.0.0."""
@@ -394,6 +397,7 @@ def function_stats(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     tips=(ALL_SHARDS, "response_policy:one_succeeded"),
     differs="It never finds a running function. A time limit ends functions, see FCALL.",
+    traits=Trait.ORDINARY,
 )
 def function_kill(context: Context, argv: list[bytes]) -> Reply:
     """FUNCTION KILL. Raises NotBusy, because no function is running when the server executes a command."""
@@ -409,6 +413,7 @@ def function_kill(context: Context, argv: list[bytes]) -> Reply:
     since="7.0.0",
     summary="Lists the subcommands of FUNCTION.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def function_help(context: Context, argv: list[bytes]) -> Reply:
     """FUNCTION HELP. Returns lines of text."""
