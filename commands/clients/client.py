@@ -81,6 +81,9 @@ class Client:
         self.is_held = False
         # Set by the dispatcher: the commands of this client that need no check except those in the table.
         self.rows = NO_ROWS
+        # Set by the dispatcher: whether an ordinary command of this client has no consequence but its effect and its
+        # reply.
+        self.is_plain = False
         # Set by the dispatcher: only the rules of its user, and MULTI, can refuse a command of this client.
         self.needs_only_acl_check = False
         # Which replies are sent, as CLIENT REPLY has set.

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..execution.context import Context
 
 TRANSACTION: Final = ("transaction",)
+# To look a member up in its enumeration takes longer than most checks.
+REPLY_OFF: Final = ReplyMode.OFF
 QUEUE_FLAGS: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.ALLOW_BUSY
 
 
@@ -93,16 +95,16 @@ def _run_queue(context: Context, sent: list[bytes], queue: list[Queued]) -> tupl
     Keys that a command found expired are logged before its own effects, as outside of a transaction.
     """
     pieces = [b"*%d\r\n" % len(queue)]
-    effects, hot_keys = context.effects, context.hot_keys
+    client, store, effects, hot_keys = context.client, context.store, context.effects, context.hot_keys
     for row, handler, argv in queue:
         if hot_keys.is_active and hot_keys.running_exec is None:
             hot_keys.running_exec = RunningExec(sent, pieces)
         effects_before = len(effects)
         reply = _run_one(context, row, handler, argv)
-        if context.store.expired_keys:
+        if store.expired_keys:
             effects[effects_before:effects_before] = context.take_expired()
-        if context.client.reply_mode is not ReplyMode.OFF or type(reply) is Pushed:
-            ENCODERS[context.client.protocol](reply, pieces)
+        if client.reply_mode is not REPLY_OFF or type(reply) is Pushed:
+            ENCODERS[client.protocol](reply, pieces)
     return tuple(pieces)
 
 

@@ -13,28 +13,9 @@ from ..clients.courier import Courier
 from ..core.directives import Directives
 from ..permissions.log import AclLog
 from ..permissions.users import Users
+from .counters import Counters
 from .migration import Order, Outcome
 from .sliced_work import SlicedWork
-
-
-class Counters(Protocol):
-    """Counters of commands, for INFO: `server.reports.stats.Stats`."""
-
-    started_ms: int
-    commands_processed: int
-    expired_keys: int
-    expired_subkeys: int
-    acl_denied_auth: int
-    acl_denied_command: int
-    acl_denied_key: int
-    acl_denied_channel: int
-    acl_denied_certificate: int
-    payload_checks: int
-    unexpected_error_replies: int
-
-    def count_error(self, code: bytes) -> None:
-        """Count an error reply under its code word."""
-        ...
 
 
 class MemoryLimit(Protocol):

@@ -6,25 +6,16 @@ table.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import deque
 from typing import Final
 
 from ...commands.core.table import named_rows
+from ...commands.execution.counters import Counters
 from ...store.clock import wall_clock_ms
-
-logger = logging.getLogger(__name__)
 
 # A rate is the mean over this many samples: 1.6 seconds at ten samples a second, as in Redis.
 RATE_SAMPLE_COUNT: Final = 16
-
-# Code words counted separately. One more disables all of them until CONFIG RESETSTAT, as in Redis: scripts invent code
-# words.
-ERROR_CODE_COUNT_MAX: Final = 128
-
-# The name of the only counter when there were too many code words.
-ERRORS_DISABLED: Final = b"ERRORSTATS_DISABLED"
 
 COUNTERS: Final = (
     "connections_received",
@@ -89,12 +80,11 @@ class Rate:
         return sum(self._samples) / len(self._samples) if self._samples else 0.0
 
 
-class Stats:
+class Stats(Counters):
     """Integer counters; sizes are bytes."""
 
     connections_received: int
     connections_rejected: int
-    commands_processed: int
     # Time that the requests of clients took to run, one batch after the other.
     commands_ns: int
     input_size: int
@@ -104,13 +94,8 @@ class Stats:
     # Of `input_size`, what came from the primary.
     primary_input_size: int
     reads_processed: int
-    # Payloads of streams that `sanitize-dump-payload` wants checked in full.
-    payload_checks: int
     writes_processed: int
-    expired_keys: int
     expired_keys_active: int
-    # Fields of hashes that expiry removed.
-    expired_subkeys: int
     expired_subkeys_active: int
     evicted_keys: int
     evicted_clients: int
@@ -123,24 +108,14 @@ class Stats:
     pipelined_before: int
     reads_before: int
     latest_fork_us: int
-    error_replies: int
-    unexpected_error_replies: int
     query_buffer_limit_disconnections: int
     output_buffer_limit_disconnections: int
-    acl_denied_auth: int
-    acl_denied_command: int
-    acl_denied_key: int
-    acl_denied_channel: int
-    acl_denied_certificate: int
 
     def __init__(self, *, started_ms: int | None = None) -> None:
-        # Unix ms; CONFIG RESETSTAT keeps it.
+        super().__init__()
         self.started_ms = wall_clock_ms() if started_ms is None else started_ms
         # Identifies this run of the server.
         self.run_id = os.urandom(20).hex()
-        # Error replies by code word, unless there are too many code words.
-        self.errors: dict[bytes, int] = {}
-        self._counts_codes = True
         for name in KEPT:
             setattr(self, name, 0)
         self.reset()
@@ -152,8 +127,7 @@ class Stats:
         for name in COUNTERS:
             if name not in KEPT:
                 setattr(self, name, 0)
-        self.errors.clear()
-        self._counts_codes = True
+        self.forget_errors()
         # How long the used memory has been above the limit, and when the present time above it began, by
         # `perf_counter_ns`; None while it is not.
         self.exceeded_ns = 0
@@ -175,24 +149,3 @@ class Stats:
         self.commands_rate.sample(self.commands_processed, now_ms)
         self.input_rate.sample(self.input_size, now_ms)
         self.output_rate.sample(self.output_size, now_ms)
-
-    def count_error(self, code: bytes) -> None:
-        """Count an error reply under its code word."""
-        self.error_replies += 1
-        if not self._counts_codes:
-            return
-        errors = self.errors
-        count = errors.get(code)
-        if count is not None:
-            errors[code] = count + 1
-        elif len(errors) < ERROR_CODE_COUNT_MAX:
-            errors[code] = 1
-        else:
-            logger.warning(
-                "Errorstats stopped: there are more than %d code words, perhaps from scripts. CONFIG RESETSTAT starts "
-                "the count again.",
-                ERROR_CODE_COUNT_MAX,
-            )
-            self._counts_codes = False
-            errors.clear()
-            errors[ERRORS_DISABLED] = 1

@@ -145,9 +145,7 @@ class Admission:
         return None
 
     def needs_only_acl_check(self, client: Client) -> bool:
-        """Whether only the user's rules, and MULTI, can refuse a command of this client, and its replies are sent, or
-        not sent, without a change.
-        """
+        """Whether only the user's rules, and MULTI, can refuse a command of this client."""
         if client.is_primary:
             return not self.context.is_counting
         is_writable = not self.is_read_only and not self.context.own_keys.is_on
@@ -160,8 +158,7 @@ class Admission:
     def subscribing_needs_only_acl_check(self, client: Client) -> bool:
         """Whether only these can refuse a command that subscribers may send with either protocol."""
         return (
-            (client.reply_mode is REPLY_ON or client.reply_mode is REPLY_OFF)
-            and not client.close_after_reply
+            not client.close_after_reply
             and not client.is_monitor
             and not client.is_replica
             and not self.lacks_replicas
@@ -173,12 +170,13 @@ class Admission:
             and not must_authenticate(self.context, client)
         )
 
-    def is_unobserved(self, client: Client) -> bool:
+    def is_plain(self, client: Client) -> bool:
         """Whether an ordinary command of this client leaves no trace of its own, except in the slow log, the latency
-        monitor and at monitors.
+        monitor and at monitors, and does not change whether replies are sent.
         """
         return (
-            not client.no_touch
+            (client.reply_mode is REPLY_ON or client.reply_mode is REPLY_OFF)
+            and not client.no_touch
             and client.tracking is None
             and client.id not in self.context.tracking.receivers
             and not self.context.hot_keys.is_active

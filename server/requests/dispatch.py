@@ -29,7 +29,7 @@ from ...commands.permissions.allowed_rows import NO_ROWS, find_allowed, subscrib
 from ...commands.policies.handing import end_guards
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
-from ...protocol.replies import POSTPONED, QUEUED
+from ...protocol.replies import POSTPONED, QUEUED, Reply
 from ...replication.history import History
 from ...store.errors import ReplyError, UnknownCommand
 from ..reports.stats import Stats
@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 
 NOT_QUEUED: Final = Trait.NOT_QUEUED.value
 SCRIPT_RUNNER: Final = Flag.SCRIPT_RUNNER.value
+# Commands that are not ordinary touch keys only if they have one of these flags.
+MAY_TOUCH_KEYS: Final = (Flag.WRITE | Flag.ADMIN | Flag.SCRIPT_RUNNER).value
 QUEUED_LINE: Final = b"+QUEUED\r\n"
 
 # Time that the requests of one read may take before other clients get their turn.
@@ -73,6 +75,14 @@ def replies_of(session: Session) -> list[Any]:
     return session.out if session.client.reply_mode is REPLY_ON else []
 
 
+def begin_reply(client: Client) -> ReplyMode:
+    """Begin the command after CLIENT REPLY SKIP, if this is one. Returns which replies were sent before."""
+    mode_before = client.reply_mode
+    if mode_before is SKIP_NEXT:
+        client.reply_mode = SKIP
+    return mode_before
+
+
 class Next(Enum):
     """What happens to the client's later requests."""
 
@@ -88,7 +98,11 @@ class Next(Enum):
 # To look a member up in its enumeration takes longer than most checks.
 GO_ON: Final = Next.GO_ON
 REPLY_ON: Final = ReplyMode.ON
+SKIP: Final = ReplyMode.SKIP
 SKIP_NEXT: Final = ReplyMode.SKIP_NEXT
+HOLD: Final = Next.HOLD
+CLOSE: Final = Next.CLOSE
+WAIT: Final = Next.WAIT
 
 
 class Dispatcher:
@@ -138,7 +152,7 @@ class Dispatcher:
         began_ns = started_ns = read_clock()
         for argv in iterator:
             found = find_allowed(client.rows, argv)
-            if found is None or not found.row.is_ordinary:
+            if found is None or not found.row.is_ordinary or not client.is_plain:
                 if units_end:
                     units.log_singles()
                     units_end = 0
@@ -152,11 +166,13 @@ class Dispatcher:
                     after = self._execute_checked(session, argv)
                 else:
                     client.last_command = found.row.name_lower
-                    after = self._run(session, found.row, argv, client.reply_mode)
+                    after = self._run(session, found.row, argv, begin_reply(client))
                 if after is not GO_ON:
                     uncounted = 0
                     self._stop(session, argv, iterator, after)
                     break
+                if db.ready:  # no client waits, or those that waited have been served
+                    db.ready.clear()
                 encode, db, image = ENCODERS[client.protocol], client.db, context.image
                 watched_ns, records_uses = context.watched_ns, context.records_uses
                 started_ns = read_clock()
@@ -254,11 +270,11 @@ class Dispatcher:
 
     def _stop(self, session: Session, argv: list[bytes], rest: Iterable[list[bytes]], after: Next) -> None:
         """Put the requests that must wait into the backlog. After QUIT and SHUTDOWN no request is run any more."""
-        if after is Next.CLOSE:
+        if after is CLOSE:
             session.drop_requests()
             return
         session.put_back(rest)
-        if after is Next.HOLD:
+        if after is HOLD:
             self.runner.hold(session, argv)
 
     def _leave_for_later(self, session: Session, rest: Iterable[list[bytes]]) -> None:
@@ -277,9 +293,7 @@ class Dispatcher:
         command is run, queued in MULTI, or held by a pause.
         """
         client = session.client
-        mode_before = client.reply_mode
-        if mode_before is SKIP_NEXT:
-            client.reply_mode = ReplyMode.SKIP
+        mode_before = begin_reply(client)
         row = look_up(argv)
         if isinstance(row, ReplyError):
             named = named_row(argv)
@@ -293,7 +307,7 @@ class Dispatcher:
             return GO_ON
         if self.pause.end_ms is not None and self.pause.concerns(client, row):
             client.reply_mode = mode_before
-            return Next.HOLD
+            return HOLD
         return self._run(session, row, argv, mode_before)
 
     def _run(self, session: Session, row: Row, argv: list[bytes], mode_before: ReplyMode) -> Next:
@@ -302,29 +316,29 @@ class Dispatcher:
         if client.transaction.queue is not None and not row.trait_bits & NOT_QUEUED:
             assert row.handler is not None
             self._queue(client, row, row.handler, argv)
-            runner.answer(session, QUEUED, mode_before)
+            self._answer(session, QUEUED, mode_before)
             return GO_ON
         reply = runner.run_unit(row, argv)
         if reply is POSTPONED:
             client.reply_mode = mode_before
             self.pushes.end_run(session)
-            return Next.HOLD
+            return HOLD
         if type(reply) is Blocked:
             self.serving.park(session, reply)
         else:
-            runner.answer(session, reply, mode_before)
+            self._answer(session, reply, mode_before)
         runner.end_run(session, argv)
         if self.waiters.by_client:
             self.serving.serve_ready()
-        elif not row.is_ordinary:
+        elif not row.is_ordinary and row.flag_bits & MAY_TOUCH_KEYS:
             self.serving.forget_ready()
         # A script changes nothing about its client, as ordinary commands do not.
         may_change = not row.is_ordinary and not row.flag_bits & SCRIPT_RUNNER
         if may_change or not client.needs_only_acl_check or not client.rows:
             self.refresh_client(client)
         if client.close_after_reply or runner.is_over:
-            return Next.CLOSE
-        return GO_ON if client.blocked is None else Next.WAIT
+            return CLOSE
+        return GO_ON if client.blocked is None else WAIT
 
     def _reject(self, session: Session, argv: list[bytes], error: ReplyError, mode_before: ReplyMode) -> None:
         """Answer a request that is refused or names no command."""
@@ -332,8 +346,15 @@ class Dispatcher:
         if type(error) is UnknownCommand:
             self.context.unserved.note(client, argv[0])
         runner.begin_run(client)
-        runner.answer(session, runner.rejected(client, argv, error), mode_before)
+        self._answer(session, runner.rejected(client, argv, error), mode_before)
         runner.end_run(session, argv)
+
+    def _answer(self, session: Session, reply: Reply, mode_before: ReplyMode) -> None:
+        """Encode a reply. CLIENT REPLY SKIP ends with it."""
+        client = session.client
+        self.runner.answer(session, reply, mode_before)
+        if client.reply_mode is not mode_before:
+            self.refresh_client(client)
 
     def _queue(self, client: Client, row: Row, handler: Handler, argv: list[bytes]) -> None:
         queue = client.transaction.queue
@@ -344,14 +365,13 @@ class Dispatcher:
             client.rows = NO_ROWS  # until EXEC, which may change the client
 
     def refresh_client(self, client: Client) -> None:
-        """Compute again which checks the commands of this client need, after its state has changed.
-
-        Ordinary commands change nothing about it, unless the client's state does: CLIENT REPLY SKIP ends with any
-        command.
+        """Compute again which checks the commands of this client need, after its state has changed. Ordinary commands
+        change nothing about it.
         """
         admission = self.admission
+        client.is_plain = admission.is_plain(client)
         with_writes = client.needs_only_acl_check = admission.needs_only_acl_check(client)
-        if not client.transaction.is_ordinary or self.pause.end_ms is not None or not admission.is_unobserved(client):
+        if not client.transaction.is_ordinary or self.pause.end_ms is not None:
             client.rows = NO_ROWS
         elif with_writes or admission.reads_need_only_acl_check(client):
             client.rows = table_of(client.user, with_writes=with_writes)

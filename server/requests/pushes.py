@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ...commands.clients.courier import Courier
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import Reply
 
@@ -13,17 +14,15 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Pushes:
-    """The `Courier`: the way from a message to its clients' output."""
+class Pushes(Courier):
+    """The way from a message to its clients' output."""
 
     def __init__(self) -> None:
+        super().__init__()
         # The sessions by client ID.
         self.sessions: dict[int, Session] = {}
         # Sessions with new output, in order.
         self.outgoing: dict[Session, None] = {}
-        # The client whose command is running and whose reply is not yet written; None if that is a client on the fast
-        # path.
-        self.running: Client | None = None
         # Messages for the running client, sent after its reply.
         self._own: list[bytes] = []
         self._own_size = 0

@@ -106,11 +106,11 @@ def test_a_writer_gets_the_redirected_invalidation_of_a_reader_after_its_reply(r
     hearer.call("HELLO 3")
     for _ in range(2):
         cache.call(f"CLIENT TRACKING ON REDIRECT {hearer.client.id}", "GET k")
-        assert not hearer.client.rows
+        assert not hearer.client.is_plain
         assert hearer.call("SET k 1", "SET k 2") == b"+OK\r\n" + invalidate(b"k") + b"+OK\r\n"
     cache.call("CLIENT TRACKING OFF")
     assert not rig.server.context.tracking.receivers
-    assert hearer.client.rows
+    assert hearer.client.is_plain
 
 
 def test_a_client_that_flushes_gets_redirected_messages_before_its_reply(rig: Rig) -> None:
@@ -163,7 +163,7 @@ def test_what_was_read_is_remembered_until_it_changes_even_if_no_client_is_track
     other.call(*forgetting)
     assert (tracking.table, tracking.memory_size) == ({}, 0)
     assert not any(db.is_observed for db in rig.server.store.databases)
-    assert second.client.rows
+    assert second.client.is_plain
 
 
 @pytest.mark.parametrize("change", ["SET k 1", "FLUSHALL"])

@@ -90,7 +90,7 @@ def test_a_client_that_is_no_listener_any_more_is_plain_again(rig: Rig) -> None:
     listener = rig.connect()
     listener.call("SUBSCRIBE a")
     assert sorted({found.row.name for found in listener.client.rows.values()}) == [
-        "PING", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUBSCRIBE", "SUNSUBSCRIBE", "UNSUBSCRIBE"
+        "PING", "PSUBSCRIBE", "PUNSUBSCRIBE", "QUIT", "RESET", "SSUBSCRIBE", "SUBSCRIBE", "SUNSUBSCRIBE", "UNSUBSCRIBE",
     ]  # fmt: skip
     listener.call("UNSUBSCRIBE a")
     assert listener.client.rows

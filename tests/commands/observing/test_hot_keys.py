@@ -30,10 +30,10 @@ def run_cron(rig: Rig) -> None:
 def test_clients_take_the_fast_path_except_while_keys_are_measured(rig: Rig, caller: Caller) -> None:
     other = rig.connect()
     assert all(name in other.client.rows and TABLE[name].keys for name in FAST_COMMANDS)
-    seen = [bool(other.client.rows)]
+    seen = [other.client.is_plain]
     for line in ("HOTKEYS START METRICS 1 NET", "HOTKEYS STOP", "HOTKEYS RESET"):
         caller.call(line)
-        seen.append(bool(other.client.rows))
+        seen.append(other.client.is_plain)
     assert seen == [True, False, True, True]
 
 

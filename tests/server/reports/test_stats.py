@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.server.reports.stats import ERROR_CODE_COUNT_MAX, RATE_SAMPLE_COUNT, Stats
+from headrace.commands.execution.counters import ERROR_CODE_COUNT_MAX
+from headrace.server.reports.stats import RATE_SAMPLE_COUNT, Stats
 
 
 def test_rate_is_the_mean_of_the_last_samples() -> None:

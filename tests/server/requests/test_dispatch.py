@@ -334,10 +334,14 @@ def test_touched_keys_are_forgotten_if_no_client_waits() -> None:
     [
         (["CLIENT REPLY OFF", "GET k"], True),
         (["CLIENT REPLY SKIP", "GET k"], True),
+        (["CLIENT REPLY SKIP", "NOSUCH"], True),
+        (["MULTI", "CLIENT REPLY SKIP", "EXEC", "GET k"], True),
+        (["MULTI", "GET k", "CLIENT REPLY SKIP", "EXEC", "GET k"], True),
         (["MULTI", "GET k"], True),
         (["MULTI", "GET k", "EXEC"], True),
         (["MULTI", "NOSUCH", "EXEC", "GET k"], True),
         (["MULTI", "EXEC much", "GET k"], True),
+        (["CLIENT REPLY SKIP"], False),
         (["CLIENT NO-TOUCH on", "GET k"], False),
         (["CLIENT NO-TOUCH on", "GET k", "CLIENT NO-TOUCH off"], True),
     ],
@@ -347,7 +351,8 @@ def test_what_hinders_a_client_or_changes_its_commands_holds_as_long_as_it_lasts
 ) -> None:
     caller = Rig().connect()
     caller.call(*lines)
-    assert bool(caller.client.rows) is stays_on_fast_path
+    assert caller.client.rows
+    assert caller.client.is_plain is stays_on_fast_path
 
 
 def test_ordinary_commands_leave_their_client_the_commands_that_it_may_run() -> None:
