@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from ...protocol.replies import OK, Reply, SetReply, SimpleString
+from ...protocol.replies import OK, Reply, SetReply, status_lines
 from ...store.errors import GenericError, ReplyError, shown, wrong_number_of_arguments
 from ..core.categories import CATEGORIES, acl_categories
 from ..core.lookup import find_row, named_row, subcommand_syntax_error
@@ -30,9 +30,8 @@ NAME_SHOWN_SIZE: Final = 128
 # Default number of entries that ACL LOG shows.
 LOG_COUNT: Final = 10
 
-HELP: Final = tuple(
-    SimpleString(line)
-    for line in (
+HELP: Final = status_lines(
+    (
         b"ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         b"CAT [<category>]",
         b"    List all commands that belong to <category>, or all command categories",
@@ -384,4 +383,4 @@ def acl_whoami(context: Context, argv: list[bytes]) -> Reply:
 )
 def acl_help(context: Context, argv: list[bytes]) -> Reply:
     """ACL HELP. Returns lines of text."""
-    return list(HELP)
+    return HELP

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final, TypeVar
 
 from ...protocol.encoder import ENCODERS
-from ...protocol.replies import Reply, SetReply, SimpleString
+from ...protocol.replies import Reply, SetReply, SimpleString, status_lines
 from ...store.errors import GenericError, syntax_error
 from ...store.glob import matches
 from ..core.categories import acl_categories
@@ -353,28 +353,30 @@ def command_getkeysandflags(context: Context, argv: list[bytes]) -> Reply:
     return [[key, flags[spec]] for key, spec in keys]
 
 
-HELP_LINES: Final = (
-    b"COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"(no subcommand)",
-    b"    Return details about all Redis commands.",
-    b"COUNT",
-    b"    Return the total number of commands in this Redis server.",
-    b"LIST",
-    b"    Return a list of all commands in this Redis server.",
-    b"INFO [<command-name> ...]",
-    b"    Return details about multiple Redis commands.",
-    b"    If no command names are given, documentation details for all",
-    b"    commands are returned.",
-    b"DOCS [<command-name> ...]",
-    b"    Return documentation details about multiple Redis commands.",
-    b"    If no command names are given, documentation details for all",
-    b"    commands are returned.",
-    b"GETKEYS <full-command>",
-    b"    Return the keys from a full Redis command.",
-    b"GETKEYSANDFLAGS <full-command>",
-    b"    Return the keys and the access flags from a full Redis command.",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"(no subcommand)",
+        b"    Return details about all Redis commands.",
+        b"COUNT",
+        b"    Return the total number of commands in this Redis server.",
+        b"LIST",
+        b"    Return a list of all commands in this Redis server.",
+        b"INFO [<command-name> ...]",
+        b"    Return details about multiple Redis commands.",
+        b"    If no command names are given, documentation details for all",
+        b"    commands are returned.",
+        b"DOCS [<command-name> ...]",
+        b"    Return documentation details about multiple Redis commands.",
+        b"    If no command names are given, documentation details for all",
+        b"    commands are returned.",
+        b"GETKEYS <full-command>",
+        b"    Return the keys from a full Redis command.",
+        b"GETKEYSANDFLAGS <full-command>",
+        b"    Return the keys and the access flags from a full Redis command.",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 
@@ -390,4 +392,4 @@ HELP_LINES: Final = (
 )
 def command_help(context: Context, argv: list[bytes]) -> Reply:
     """COMMAND HELP. Returns lines of text. Source: Redis 5.0."""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP

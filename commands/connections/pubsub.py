@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.encoder import ENCODERS
-from ...protocol.replies import Push, Pushed, Reply, SimpleString
+from ...protocol.replies import Push, Pushed, Reply, status_lines
 from ...store.errors import GenericError
 from ..core.lookup import subcommand_syntax_error
 from ..core.table import Argument, Channels, Flag, KeySpec, Trait, command, container
@@ -305,21 +305,23 @@ def pubsub_numpat(context: Context, argv: list[bytes]) -> Reply:
     return len(context.subscriptions.patterns.by_name)
 
 
-HELP_LINES: Final = (
-    b"PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CHANNELS [<pattern>]",
-    b"    Return the currently active channels matching a <pattern> (default: '*').",
-    b"NUMPAT",
-    b"    Return number of subscriptions to patterns.",
-    b"NUMSUB [<channel> ...]",
-    b"    Return the number of subscribers for the specified channels, excluding",
-    b"    pattern subscriptions(default: no channels).",
-    b"SHARDCHANNELS [<pattern>]",
-    b"    Return the currently active shard level channels matching a <pattern> (default: '*').",
-    b"SHARDNUMSUB [<shardchannel> ...]",
-    b"    Return the number of subscribers for the specified shard level channel(s)",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"CHANNELS [<pattern>]",
+        b"    Return the currently active channels matching a <pattern> (default: '*').",
+        b"NUMPAT",
+        b"    Return number of subscriptions to patterns.",
+        b"NUMSUB [<channel> ...]",
+        b"    Return the number of subscribers for the specified channels, excluding",
+        b"    pattern subscriptions(default: no channels).",
+        b"SHARDCHANNELS [<pattern>]",
+        b"    Return the currently active shard level channels matching a <pattern> (default: '*').",
+        b"SHARDNUMSUB [<shardchannel> ...]",
+        b"    Return the number of subscribers for the specified shard level channel(s)",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 
@@ -334,4 +336,4 @@ HELP_LINES: Final = (
 )
 def pubsub_help(context: Context, argv: list[bytes]) -> Reply:
     """PUBSUB HELP"""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP
