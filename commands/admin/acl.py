@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from ...protocol.replies import OK, Reply, SetReply, status_lines
 from ...store.errors import GenericError, ReplyError, shown, wrong_number_of_arguments
-from ..core.categories import CATEGORIES, acl_categories
+from ..core.categories import CATEGORIES, names_in
 from ..core.lookup import find_row, named_row, subcommand_syntax_error
 from ..core.numbers import integer
 from ..core.secrets import words_from
-from ..core.table import Argument, Flag, Trait, all_rows, command, container
+from ..core.table import Argument, Flag, Trait, command, container
 from ..execution.context import Context
 from ..permissions.rules import BadRule, OpenParenthesis, merge_selectors, modifier_error
 from ..permissions.selector import Selector
@@ -92,7 +92,7 @@ def acl_cat(context: Context, argv: list[bytes]) -> Reply:
     category = argv[2].lower().decode("utf-8", "replace")
     if category not in CATEGORIES:
         raise GenericError(b"Unknown category '%b'" % shown(argv[2][:NAME_SHOWN_SIZE]))
-    return [row.name_lower for row in all_rows() if category in acl_categories(row)]
+    return names_in(category)
 
 
 @command(
@@ -115,9 +115,10 @@ def acl_deluser(context: Context, argv: list[bytes]) -> Reply:
     """
     users = context.server.accounts.users
     # The default user comes first, so that it is refused before others are deleted.
-    names = sorted(argv[2:], key=lambda name: name != users.default.name)
-    count = sum(users.delete(name) for name in names)
-    context.server.accounts.apply()
+    names = sorted(argv[2:], key=users.default.name.__ne__)
+    count = sum([users.delete(name) for name in names])
+    if count:
+        context.server.accounts.apply()
     return count
 
 
