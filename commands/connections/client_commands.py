@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 # The reply of a command without a reply.
 NOTHING: Final = ()
 
+# To look a member up in its enumeration takes longer than the rest of the command.
+REPLY_ON: Final = ReplyMode.ON
+REPLY_OFF: Final = ReplyMode.OFF
+SKIP_NEXT: Final = ReplyMode.SKIP_NEXT
+
 CONNECTION: Final = ("connection",)
 # Flags of commands that concern only the client itself.
 OWN: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
@@ -244,11 +249,12 @@ def client_unblock(context: Context, argv: list[bytes]) -> Reply:
     reason = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
     if reason not in (b"TIMEOUT", b"ERROR"):
         raise GenericError(b"CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
-    target = context.server.clients.by_id.get(integer(argv[2]))
+    clients = context.server.clients
+    target = clients.find(integer(argv[2]))
     if target is None:
         return 0
     with_error = reason == b"ERROR"
-    has_ended = context.server.clients.unblock(target, with_error=with_error)
+    has_ended = clients.unblock(target, with_error=with_error)
     if has_ended and with_error:
         # Redis counts a failed call of the command that was running when the error was made, too.
         DECLARED[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
@@ -318,13 +324,13 @@ def client_reply(context: Context, argv: list[bytes]) -> Reply:
     client = context.client
     mode = argv[2].upper()
     if mode == b"ON":
-        client.reply_mode = ReplyMode.ON
+        client.reply_mode = REPLY_ON
         return OK
     if mode == b"OFF":
-        client.reply_mode = ReplyMode.OFF
+        client.reply_mode = REPLY_OFF
     elif mode == b"SKIP":
-        if client.reply_mode is not ReplyMode.OFF:
-            client.reply_mode = ReplyMode.SKIP_NEXT
+        if client.reply_mode is not REPLY_OFF:
+            client.reply_mode = SKIP_NEXT
     else:
         raise syntax_error()
     return NOTHING
@@ -369,6 +375,9 @@ def client_no_touch(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _is_on(word: bytes) -> bool:
-    if word.upper() not in (b"ON", b"OFF"):
+    upper = word.upper()
+    if upper == b"ON":
+        return True
+    if upper != b"OFF":
         raise syntax_error()
-    return word.upper() == b"ON"
+    return False
