@@ -84,7 +84,7 @@ def config_set(context: Context, argv: list[bytes]) -> Reply:
     words = argv[2:]
     if len(words) % 2:
         raise syntax_error()
-    pairs = list(zip(words[::2], words[1::2], strict=True))
+    pairs = [(words[index], words[index + 1]) for index in range(0, len(words), 2)]
     context.server.config.set_many(pairs, is_local=context.client.is_local)
     return OK
 
