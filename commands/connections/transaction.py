@@ -19,6 +19,7 @@ from ..observing.hot_keys import RunningExec
 if TYPE_CHECKING:
     from ..execution.context import Context
 
+REPLY_OFF: Final = ReplyMode.OFF
 TRANSACTION: Final = ("transaction",)
 QUEUE_FLAGS: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.ALLOW_BUSY
 
@@ -101,7 +102,7 @@ def _run_queue(context: Context, sent: list[bytes], queue: list[Queued]) -> tupl
         reply = _run_one(context, row, handler, argv)
         if context.store.expired_keys:
             effects[effects_before:effects_before] = context.take_expired()
-        if context.client.reply_mode is not ReplyMode.OFF or type(reply) is Pushed:
+        if context.client.reply_mode is not REPLY_OFF or type(reply) is Pushed:
             ENCODERS[context.client.protocol](reply, pieces)
     return tuple(pieces)
 
