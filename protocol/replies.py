@@ -30,6 +30,7 @@ result yet.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 
@@ -123,3 +124,9 @@ QUEUED: Final = (b"+QUEUED\r\n",)
 
 # Any value of the table above.
 Reply = Any
+
+
+def status_lines(lines: Iterable[bytes]) -> tuple[bytes, ...]:
+    """The array of these status lines, encoded: the reply of HELP, which is the same in both protocols."""
+    encoded = [b"+%b\r\n" % line for line in lines]
+    return (b"*%d\r\n%b" % (len(encoded), b"".join(encoded)),)

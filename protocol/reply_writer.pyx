@@ -215,9 +215,10 @@ cdef int add(Buffer *buffer, value, list out, bint is_resp3) except -1:
         return add_null(buffer, False, is_resp3)
     kind = KINDS.get(type(value))
     if kind is None:
-        text = getattr(value, "wire_text", None)
-        if text is None:
-            raise TypeError(f"no reply value: {value!r}")
+        try:
+            text = value.wire_text
+        except AttributeError:
+            raise TypeError(f"no reply value: {value!r}") from None
         return add_line(buffer, c'-', text)
     if Py_EnterRecursiveCall(" while a reply is written"):
         return -1

@@ -24,6 +24,8 @@ CR: Final = ord("\r")
 LF: Final = ord("\n")
 SPACE: Final = ord(" ")
 
+WRONG_TYPE: Final = (b"Operation against a key holding the wrong kind of value",)
+
 # Size in bytes of the longest code word of a text that has no prefix of its own.
 CODE_SIZE_MAX: Final = 30
 
@@ -53,14 +55,13 @@ def _first_word(text: bytes) -> bytes:
 
 
 class ReplyError(Exception):
-    """An error reply."""
+    """An error reply, which is made from its text.
+
+    The text is in `args`, for which every exception has room: an attribute would need a dict, which takes longer than
+    all else. Exception puts it there; a method `__init__` would take longer too.
+    """
 
     prefix: ClassVar[bytes] = b"ERR"
-
-    def __init__(self, text: bytes) -> None:
-        # Every exception has room for `args`; an attribute would need a dict, which takes longer than all else. To call
-        # `__init__` of the base class takes longer too.
-        self.args = (text,)
 
     @property
     def text(self) -> bytes:
@@ -96,7 +97,7 @@ class WrongType(ReplyError):
     prefix = b"WRONGTYPE"
 
     def __init__(self) -> None:
-        super().__init__(b"Operation against a key holding the wrong kind of value")
+        self.args = WRONG_TYPE
 
 
 class NotHyperLogLog(ReplyError):
@@ -175,4 +176,4 @@ def no_such_key() -> GenericError:
 
 def wrong_number_of_arguments(name: bytes) -> GenericError:
     """`name` is the lower-case full name, subcommands as `xgroup|create`."""
-    return GenericError(b"wrong number of arguments for '%b' command" % name)
+    return GenericError(b"wrong number of arguments for '" + name + b"' command")

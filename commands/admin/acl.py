@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from ...protocol.replies import OK, Reply, SetReply, SimpleString
+from ...protocol.replies import OK, Reply, SetReply, status_lines
 from ...store.errors import GenericError, ReplyError, shown, wrong_number_of_arguments
-from ..core.categories import CATEGORIES, acl_categories
+from ..core.categories import CATEGORIES, names_in
 from ..core.lookup import find_row, named_row, subcommand_syntax_error
 from ..core.numbers import integer
 from ..core.secrets import words_from
-from ..core.table import Argument, Flag, Trait, all_rows, command, container
+from ..core.table import Argument, Flag, Trait, command, container
 from ..execution.context import Context
 from ..permissions.rules import BadRule, OpenParenthesis, merge_selectors, modifier_error
 from ..permissions.selector import Selector
@@ -30,9 +30,8 @@ NAME_SHOWN_SIZE: Final = 128
 # Default number of entries that ACL LOG shows.
 LOG_COUNT: Final = 10
 
-HELP: Final = tuple(
-    SimpleString(line)
-    for line in (
+HELP: Final = status_lines(
+    (
         b"ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         b"CAT [<category>]",
         b"    List all commands that belong to <category>, or all command categories",
@@ -93,7 +92,7 @@ def acl_cat(context: Context, argv: list[bytes]) -> Reply:
     category = argv[2].lower().decode("utf-8", "replace")
     if category not in CATEGORIES:
         raise GenericError(b"Unknown category '%b'" % shown(argv[2][:NAME_SHOWN_SIZE]))
-    return [row.name_lower for row in all_rows() if category in acl_categories(row)]
+    return names_in(category)
 
 
 @command(
@@ -116,9 +115,10 @@ def acl_deluser(context: Context, argv: list[bytes]) -> Reply:
     """
     users = context.server.accounts.users
     # The default user comes first, so that it is refused before others are deleted.
-    names = sorted(argv[2:], key=lambda name: name != users.default.name)
-    count = sum(users.delete(name) for name in names)
-    context.server.accounts.apply()
+    names = sorted(argv[2:], key=users.default.name.__ne__)
+    count = sum([users.delete(name) for name in names])
+    if count:
+        context.server.accounts.apply()
     return count
 
 
@@ -384,4 +384,4 @@ def acl_whoami(context: Context, argv: list[bytes]) -> Reply:
 )
 def acl_help(context: Context, argv: list[bytes]) -> Reply:
     """ACL HELP. Returns lines of text."""
-    return list(HELP)
+    return HELP

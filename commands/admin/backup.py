@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import OK, Pairs, Reply, SimpleString
+from ...protocol.replies import OK, Pairs, Reply, status_lines
 from ..core.table import Flag, Trait, command, container
 
 if TYPE_CHECKING:
@@ -14,24 +14,26 @@ if TYPE_CHECKING:
 ADMIN: Final = Flag.ADMIN | Flag.NOSCRIPT
 
 # HELP is there twice, as in Redis.
-HELP_LINES: Final = (
-    b"BACKUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"START",
-    b"    Start a new backup into the configured 'backupdirname'.",
-    b"SEAL",
-    b"    Freeze the current backup (BASE + INCR + manifest).",
-    b"ABORT",
-    b"    Cancel a backup that has not been sealed yet.",
-    b"CLEANUP",
-    b"    Remove a sealed backup's files and return to idle.",
-    b"STATUS",
-    b"    Report the current backup state.",
-    b"LIST",
-    b"    List the immutable files pinned so far.",
-    b"HELP",
-    b"    Return this help.",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"BACKUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"START",
+        b"    Start a new backup into the configured 'backupdirname'.",
+        b"SEAL",
+        b"    Freeze the current backup (BASE + INCR + manifest).",
+        b"ABORT",
+        b"    Cancel a backup that has not been sealed yet.",
+        b"CLEANUP",
+        b"    Remove a sealed backup's files and return to idle.",
+        b"STATUS",
+        b"    Report the current backup state.",
+        b"LIST",
+        b"    List the immutable files pinned so far.",
+        b"HELP",
+        b"    Return this help.",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 container(
@@ -151,4 +153,4 @@ def backup_list(context: Context, argv: list[bytes]) -> Reply:
 )
 def backup_help(context: Context, argv: list[bytes]) -> Reply:
     """BACKUP HELP. Returns lines."""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ...protocol.replies import OK, Reply, SimpleString
+from ...protocol.replies import OK, Reply, status_lines
 from ...store.errors import syntax_error
 from ..core.secrets import SECRET_DIRECTIVES
 from ..core.table import Argument, Flag, Trait, command, container
@@ -14,9 +14,8 @@ from ..execution.context import Context
 ADMIN: Final = Flag.ADMIN | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
 ALL_NODES: Final = ("request_policy:all_nodes", "response_policy:all_succeeded")
 
-HELP: Final = tuple(
-    SimpleString(line)
-    for line in (
+HELP: Final = status_lines(
+    (
         b"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         b"GET <pattern>",
         b"    Return parameters matching the glob-like <pattern> and their values.",
@@ -85,7 +84,7 @@ def config_set(context: Context, argv: list[bytes]) -> Reply:
     words = argv[2:]
     if len(words) % 2:
         raise syntax_error()
-    pairs = list(zip(words[::2], words[1::2], strict=True))
+    pairs = [(words[index], words[index + 1]) for index in range(0, len(words), 2)]
     context.server.config.set_many(pairs, is_local=context.client.is_local)
     return OK
 
@@ -142,4 +141,4 @@ def config_rewrite(context: Context, argv: list[bytes]) -> Reply:
 )
 def config_help(context: Context, argv: list[bytes]) -> Reply:
     """CONFIG HELP. Returns lines of text."""
-    return list(HELP)
+    return HELP

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import OK, Reply, SimpleString
+from ...protocol.replies import OK, Reply, status_lines
 from ...store.errors import GenericError, syntax_error
 from ..core.numbers import integer_between
 from ..core.table import Argument, Flag, Trait, command, container
@@ -20,32 +20,35 @@ COUNT_MAX: Final = 64
 DURATION_S_MAX: Final = 1_000_000
 SAMPLE_RATIO_MAX: Final = 2**31 - 1
 
-HELP_LINES: Final = (
-    b"HOTKEYS <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"START <METRICS count [CPU] [NET]> [COUNT k] [DURATION duration] [SAMPLE ratio] [SLOTS count slot...]",
-    b"    Starts hotkeys tracking with specified metrics.",
-    b"    * METRICS count [CPU] [NET]",
-    b"        Specify count of metrics and choose amongst:",
-    b"        - CPU: Track hotkeys by CPU time percentage",
-    b"        - NET: Track hotkeys by network bytes percentage",
-    b"    * COUNT k",
-    b"        Specifies the value of K for the top-K hotkeys tracking. Default: 10",
-    b"    * DURATION duration",
-    b"        Specifies tracking duration in seconds. 0 means tracking will continue until manually stopped. "
-    b"Default: 0",
-    b"    * SAMPLE ratio",
-    b"        Keys are tracked with probability 1/ratio. Default: 1 (tracks every key)",
-    b"    * SLOTS count slot...",
-    b"        Specify which slots to track keys from. Only available in cluster mode. Default: empty (track all slots)",
-    b"STOP",
-    b"    Stop hotkeys tracking. Results are still available via GET",
-    b"GET",
-    b"    Get results from hotkeys tracking.",
-    b"RESET",
-    b"    Reset memory used for hotkeys tracking. Tracking must have been stopped.",
-    b"    Results will no longer be available after this command.",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"HOTKEYS <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"START <METRICS count [CPU] [NET]> [COUNT k] [DURATION duration] [SAMPLE ratio] [SLOTS count slot...]",
+        b"    Starts hotkeys tracking with specified metrics.",
+        b"    * METRICS count [CPU] [NET]",
+        b"        Specify count of metrics and choose amongst:",
+        b"        - CPU: Track hotkeys by CPU time percentage",
+        b"        - NET: Track hotkeys by network bytes percentage",
+        b"    * COUNT k",
+        b"        Specifies the value of K for the top-K hotkeys tracking. Default: 10",
+        b"    * DURATION duration",
+        b"        Specifies tracking duration in seconds. 0 means tracking will continue until manually stopped. "
+        b"Default: 0",
+        b"    * SAMPLE ratio",
+        b"        Keys are tracked with probability 1/ratio. Default: 1 (tracks every key)",
+        b"    * SLOTS count slot...",
+        b"        Specify which slots to track keys from. Only available in cluster mode. "
+        b"Default: empty (track all slots)",
+        b"STOP",
+        b"    Stop hotkeys tracking. Results are still available via GET",
+        b"GET",
+        b"    Get results from hotkeys tracking.",
+        b"RESET",
+        b"    Reset memory used for hotkeys tracking. Tracking must have been stopped.",
+        b"    Results will no longer be available after this command.",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 container(
@@ -210,4 +213,4 @@ def hotkeys_reset(context: Context, argv: list[bytes]) -> Reply:
 )
 def hotkeys_help(context: Context, argv: list[bytes]) -> Reply:
     """HOTKEYS HELP"""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP

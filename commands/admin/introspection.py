@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any, Final, TypeVar
 
 from ...protocol.encoder import ENCODERS
-from ...protocol.replies import Reply, SetReply, SimpleString
+from ...protocol.replies import Reply, SetReply, SimpleString, status_lines
 from ...store.errors import GenericError, syntax_error
 from ...store.glob import matches
-from ..core.categories import acl_categories
+from ..core.categories import acl_categories, names_in
 from ..core.keys import access_names, access_of, find_keys, key_range
 from ..core.lookup import named_row
 from ..core.table import NOT_KEY, TABLE, Argument, Flag, KeySpec, Row, Trait, all_rows, command, container
@@ -284,8 +284,7 @@ def command_list(context: Context, argv: list[bytes]) -> Reply:
     if kind == b"MODULE":
         return []
     if kind == b"ACLCAT":
-        category = value.decode("latin-1").lower()
-        return [row.name_lower for row in all_rows() if category in acl_categories(row)]
+        return names_in(value.decode("latin-1").lower())
     if kind == b"PATTERN":
         return [row.name_lower for row in all_rows() if matches(value, row.name_lower, ignore_case=True)]
     raise syntax_error()
@@ -349,32 +348,40 @@ def command_getkeysandflags(context: Context, argv: list[bytes]) -> Reply:
     """
     keys = _keys_of(argv)
     request = argv[2:]
-    flags = {spec: _simple_set(access_of(spec, request)) for spec in {spec for _, spec in keys}}
-    return [[key, flags[spec]] for key, spec in keys]
+    found: list[list[Any]] = []
+    last: KeySpec | None = None
+    flags = SetReply()
+    for key, spec in keys:
+        if spec is not last:
+            last, flags = spec, _simple_set(access_of(spec, request))
+        found.append([key, flags])
+    return found
 
 
-HELP_LINES: Final = (
-    b"COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"(no subcommand)",
-    b"    Return details about all Redis commands.",
-    b"COUNT",
-    b"    Return the total number of commands in this Redis server.",
-    b"LIST",
-    b"    Return a list of all commands in this Redis server.",
-    b"INFO [<command-name> ...]",
-    b"    Return details about multiple Redis commands.",
-    b"    If no command names are given, documentation details for all",
-    b"    commands are returned.",
-    b"DOCS [<command-name> ...]",
-    b"    Return documentation details about multiple Redis commands.",
-    b"    If no command names are given, documentation details for all",
-    b"    commands are returned.",
-    b"GETKEYS <full-command>",
-    b"    Return the keys from a full Redis command.",
-    b"GETKEYSANDFLAGS <full-command>",
-    b"    Return the keys and the access flags from a full Redis command.",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"(no subcommand)",
+        b"    Return details about all Redis commands.",
+        b"COUNT",
+        b"    Return the total number of commands in this Redis server.",
+        b"LIST",
+        b"    Return a list of all commands in this Redis server.",
+        b"INFO [<command-name> ...]",
+        b"    Return details about multiple Redis commands.",
+        b"    If no command names are given, documentation details for all",
+        b"    commands are returned.",
+        b"DOCS [<command-name> ...]",
+        b"    Return documentation details about multiple Redis commands.",
+        b"    If no command names are given, documentation details for all",
+        b"    commands are returned.",
+        b"GETKEYS <full-command>",
+        b"    Return the keys from a full Redis command.",
+        b"GETKEYSANDFLAGS <full-command>",
+        b"    Return the keys and the access flags from a full Redis command.",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 
@@ -390,4 +397,4 @@ HELP_LINES: Final = (
 )
 def command_help(context: Context, argv: list[bytes]) -> Reply:
     """COMMAND HELP. Returns lines of text. Source: Redis 5.0."""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import Pairs, Reply, SimpleString, Verbatim
+from ...protocol.replies import Pairs, Reply, Verbatim, status_lines
 from ...store.errors import GenericError, shown
 from ..core.table import TABLE, Argument, Flag, Row, Trait, all_rows, command, container
 from ..observing.latency_report import doctor, graph
@@ -17,24 +17,27 @@ ADMIN: Final = Flag.ADMIN | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
 TIPS: Final = ("nondeterministic_output", "request_policy:all_nodes", "response_policy:special")
 EVENT: Final = (Argument("event"),)
 
-HELP_LINES: Final = (
-    b"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"DOCTOR",
-    b"    Return a human readable latency analysis report.",
-    b"GRAPH <event>",
-    b"    Return an ASCII latency graph for the <event> class.",
-    b"HISTORY <event>",
-    b"    Return time-latency samples for the <event> class.",
-    b"LATEST",
-    b"    Return the latest latency samples for all events.",
-    b"RESET [<event> ...]",
-    b"    Reset latency data of one or more <event> classes.",
-    b"    (default: reset all data for all event classes)",
-    b"HISTOGRAM [COMMAND ...]",
-    b"    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
-    b"    If no commands are specified then all histograms are replied.",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"DOCTOR",
+        b"    Return a human readable latency analysis report.",
+        b"GRAPH <event>",
+        b"    Return an ASCII latency graph for the <event> class.",
+        b"HISTORY <event>",
+        b"    Return time-latency samples for the <event> class.",
+        b"LATEST",
+        b"    Return the latest latency samples for all events.",
+        b"RESET [<event> ...]",
+        b"    Reset latency data of one or more <event> classes.",
+        b"    (default: reset all data for all event classes)",
+        b"HISTOGRAM [COMMAND ...]",
+        b"    Return a cumulative distribution of latencies in the format of a histogram "
+        b"for the specified command names.",
+        b"    If no commands are specified then all histograms are replied.",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 container(
@@ -183,7 +186,7 @@ def latency_histogram(context: Context, argv: list[bytes]) -> Reply:
 )
 def latency_help(context: Context, argv: list[bytes]) -> Reply:
     """LATENCY HELP"""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP
 
 
 def _event(word: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import OK, Reply, SimpleString, Verbatim
+from ...protocol.replies import OK, Reply, Verbatim, status_lines
 from ...store.errors import syntax_error
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, Trait, command, container
@@ -14,21 +14,23 @@ if TYPE_CHECKING:
 
 TIPS: Final = ("nondeterministic_output", "request_policy:all_shards", "response_policy:special")
 
-HELP_LINES: Final = (
-    b"MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"DOCTOR",
-    b"    Return memory problems reports.",
-    b"MALLOC-STATS",
-    b"    Return internal statistics report from the memory allocator.",
-    b"PURGE",
-    b"    Attempt to purge dirty pages for reclamation by the allocator.",
-    b"STATS",
-    b"    Return information about the memory usage of the server.",
-    b"USAGE <key> [SAMPLES <count>]",
-    b"    Return memory in bytes used by <key> and its value. Nested values are",
-    b"    sampled up to <count> times (default: 5, 0 means sample all).",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"DOCTOR",
+        b"    Return memory problems reports.",
+        b"MALLOC-STATS",
+        b"    Return internal statistics report from the memory allocator.",
+        b"PURGE",
+        b"    Attempt to purge dirty pages for reclamation by the allocator.",
+        b"STATS",
+        b"    Return information about the memory usage of the server.",
+        b"USAGE <key> [SAMPLES <count>]",
+        b"    Return memory in bytes used by <key> and its value. Nested values are",
+        b"    sampled up to <count> times (default: 5, 0 means sample all).",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 container("MEMORY", group="server", since="4.0.0", summary="Commands about memory.", traits=Trait.KEEPS_USE_TIMES)
@@ -140,4 +142,4 @@ def memory_purge(context: Context, argv: list[bytes]) -> Reply:
 )
 def memory_help(context: Context, argv: list[bytes]) -> Reply:
     """MEMORY HELP. Returns lines of text."""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP

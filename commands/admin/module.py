@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import Reply, SimpleString
+from ...protocol.replies import Reply, status_lines
 from ...store.errors import GenericError
 from ..core.table import Argument, Flag, Trait, command, container
 
@@ -19,18 +19,20 @@ NOT_ALLOWED: Final = (
     b"connection, otherwise you need to set this option in the configuration file, and then restart the server."
 )
 
-HELP_LINES: Final = (
-    b"MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"LIST",
-    b"    Return a list of loaded modules.",
-    b"LOAD <path> [<arg> ...]",
-    b"    Load a module library from <path>, passing to it any optional arguments.",
-    b"LOADEX <path> [[CONFIG NAME VALUE] [CONFIG NAME VALUE]] [ARGS ...]",
-    b"    Load a module library from <path>, while passing it module configurations and optional arguments.",
-    b"UNLOAD <name>",
-    b"    Unload a module.",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"LIST",
+        b"    Return a list of loaded modules.",
+        b"LOAD <path> [<arg> ...]",
+        b"    Load a module library from <path>, passing to it any optional arguments.",
+        b"LOADEX <path> [[CONFIG NAME VALUE] [CONFIG NAME VALUE]] [ARGS ...]",
+        b"    Load a module library from <path>, while passing it module configurations and optional arguments.",
+        b"UNLOAD <name>",
+        b"    Unload a module.",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 container("MODULE", group="server", since="4.0.0", summary="Commands about modules.", traits=Trait.ORDINARY)
@@ -122,4 +124,4 @@ def module_unload(context: Context, argv: list[bytes]) -> Reply:
 )
 def module_help(context: Context, argv: list[bytes]) -> Reply:
     """MODULE HELP. Returns lines of text."""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP

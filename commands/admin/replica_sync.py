@@ -83,15 +83,16 @@ def replconf(context: Context, argv: list[bytes]) -> Reply:
     client = context.client
     if client.replica is None:
         client.replica = Replica()
-    for word, value in zip(argv[1::2], argv[2::2], strict=True):
-        option = word.lower()
+    for index in range(1, len(argv), 2):
+        option = argv[index].lower()
         if option == b"ack":
             return _confirm(context, argv)
         if option == b"getack":
             return NO_REPLY
-        if option not in SETTERS:
-            raise GenericError(b"Unrecognized REPLCONF option: %b" % shown_last(word))
-        SETTERS[option](client.replica, value)
+        setter = SETTERS.get(option)
+        if setter is None:
+            raise GenericError(b"Unrecognized REPLCONF option: %b" % shown_last(argv[index]))
+        setter(client.replica, argv[index + 1])
     return OK
 
 

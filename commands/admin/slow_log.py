@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import OK, Reply, SimpleString
+from ...protocol.replies import OK, Reply, status_lines
 from ..core.lookup import subcommand_syntax_error
 from ..core.numbers import INT64_MAX, integer_between
 from ..core.table import Argument, Flag, Trait, command, container
@@ -15,19 +15,21 @@ if TYPE_CHECKING:
 ADMIN: Final = Flag.ADMIN | Flag.LOADING | Flag.STALE
 COUNT_DEFAULT: Final = 10
 
-HELP_LINES: Final = (
-    b"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"GET [<count>]",
-    b"    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
-    b"    Entries are made of:",
-    b"    id, timestamp, time in microseconds, arguments array, client IP and port,",
-    b"    client name",
-    b"LEN",
-    b"    Return the length of the slowlog.",
-    b"RESET",
-    b"    Reset the slowlog.",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"GET [<count>]",
+        b"    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+        b"    Entries are made of:",
+        b"    id, timestamp, time in microseconds, arguments array, client IP and port,",
+        b"    client name",
+        b"LEN",
+        b"    Return the length of the slowlog.",
+        b"RESET",
+        b"    Reset the slowlog.",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 container(
@@ -119,4 +121,4 @@ def slowlog_reset(context: Context, argv: list[bytes]) -> Reply:
 )
 def slowlog_help(context: Context, argv: list[bytes]) -> Reply:
     """SLOWLOG HELP"""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP

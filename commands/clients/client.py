@@ -152,8 +152,13 @@ class Client:
 
     @property
     def memory_size(self) -> int:
-        """Size of the connection: waiting requests, replies that the peer has not taken yet, subscriptions, watched
-        keys, prefixes of keys, names, fieldsets.
+        """Size of the connection, with the replies that the peer has not taken yet."""
+        return self.held_size + self.output_buffer_size
+
+    @property
+    def held_size(self) -> int:
+        """Size of the connection without replies: waiting requests, subscriptions, watched keys, prefixes of keys,
+        names, fieldsets.
         """
         requests_size = self.query_buffer_size + self.transaction.queue_memory_size
         if self.blocked is not None:
@@ -163,7 +168,7 @@ class Client:
         held_size = self.subscriptions_size + self.transaction.watched_size + prefixes_size
         if self.fieldsets:
             held_size += sum([len(name) + each.memory_size for name, each in self.fieldsets.items()])
-        return CLIENT_SIZE + requests_size + self.output_buffer_size + held_size + names_size
+        return CLIENT_SIZE + requests_size + held_size + names_size
 
     @property
     def output_buffer_size(self) -> int:

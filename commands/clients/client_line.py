@@ -44,7 +44,7 @@ def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> byte
         bool(output_size),
         output_size,
         output_size,
-        client.memory_size + running_size,
+        client.held_size + output_size + running_size,
         b"rw" if output_size else b"r",
         client.last_command,
         client.user.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import OK, Reply, SimpleString
+from ...protocol.replies import OK, Reply, status_lines
 from ...store.errors import GenericError, shown, syntax_error
 from ..clients.client import ReplyMode
 from ..core.lookup import subcommand_syntax_error
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 # The reply of a command without a reply.
 NOTHING: Final = ()
+
+# To look a member up in its enumeration takes longer than the rest of the command.
+REPLY_ON: Final = ReplyMode.ON
+REPLY_OFF: Final = ReplyMode.OFF
+SKIP_NEXT: Final = ReplyMode.SKIP_NEXT
 
 CONNECTION: Final = ("connection",)
 # Flags of commands that concern only the client itself.
@@ -32,65 +37,67 @@ ON_OR_OFF: Final = (
     ),
 )
 
-HELP_LINES: Final = (
-    b"CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CACHING (YES|NO)",
-    b"    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
-    b"GETREDIR",
-    b"    Return the client ID we are redirecting to when tracking is enabled.",
-    b"GETNAME",
-    b"    Return the name of the current connection.",
-    b"ID",
-    b"    Return the ID of the current connection.",
-    b"INFO",
-    b"    Return information about the current client connection.",
-    b"KILL <ip:port>",
-    b"    Kill connection made from <ip:port>.",
-    b"KILL <option> <value> [<option> <value> [...]]",
-    b"    Kill connections. Options are:",
-    b"    * ADDR (<ip:port>|<unixsocket>:0)",
-    b"      Kill connections made from the specified address",
-    b"    * LADDR (<ip:port>|<unixsocket>:0)",
-    b"      Kill connections made to specified local address",
-    b"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-    b"      Kill connections by type.",
-    b"    * USER <username>",
-    b"      Kill connections authenticated by <username>.",
-    b"    * SKIPME (YES|NO)",
-    b"      Skip killing current connection (default: yes).",
-    b"    * ID <client-id>",
-    b"      Kill connections by client id.",
-    b"    * MAXAGE <maxage>",
-    b"      Kill connections older than the specified age.",
-    b"LIST [options ...]",
-    b"    Return information about client connections. Options:",
-    b"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-    b"      Return clients of specified type.",
-    b"UNPAUSE",
-    b"    Stop the current client pause, resuming traffic.",
-    b"PAUSE <timeout> [WRITE|ALL]",
-    b"    Suspend all, or just write, clients for <timeout> milliseconds.",
-    b"REPLY (ON|OFF|SKIP)",
-    b"    Control the replies sent to the current connection.",
-    b"SETNAME <name>",
-    b"    Assign the name <name> to the current connection.",
-    b"SETINFO <option> <value>",
-    b"    Set client meta attr. Options are:",
-    b"    * LIB-NAME: the client lib name.",
-    b"    * LIB-VER: the client lib version.",
-    b"UNBLOCK <clientid> [TIMEOUT|ERROR]",
-    b"    Unblock the specified blocked client.",
-    b"TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
-    b"         [OPTIN] [OPTOUT] [NOLOOP]",
-    b"    Control server assisted client side caching.",
-    b"TRACKINGINFO",
-    b"    Report tracking status for the current connection.",
-    b"NO-EVICT (ON|OFF)",
-    b"    Protect current client connection from eviction.",
-    b"NO-TOUCH (ON|OFF)",
-    b"    Will not touch LRU/LFU stats when this mode is on.",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"CACHING (YES|NO)",
+        b"    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+        b"GETREDIR",
+        b"    Return the client ID we are redirecting to when tracking is enabled.",
+        b"GETNAME",
+        b"    Return the name of the current connection.",
+        b"ID",
+        b"    Return the ID of the current connection.",
+        b"INFO",
+        b"    Return information about the current client connection.",
+        b"KILL <ip:port>",
+        b"    Kill connection made from <ip:port>.",
+        b"KILL <option> <value> [<option> <value> [...]]",
+        b"    Kill connections. Options are:",
+        b"    * ADDR (<ip:port>|<unixsocket>:0)",
+        b"      Kill connections made from the specified address",
+        b"    * LADDR (<ip:port>|<unixsocket>:0)",
+        b"      Kill connections made to specified local address",
+        b"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+        b"      Kill connections by type.",
+        b"    * USER <username>",
+        b"      Kill connections authenticated by <username>.",
+        b"    * SKIPME (YES|NO)",
+        b"      Skip killing current connection (default: yes).",
+        b"    * ID <client-id>",
+        b"      Kill connections by client id.",
+        b"    * MAXAGE <maxage>",
+        b"      Kill connections older than the specified age.",
+        b"LIST [options ...]",
+        b"    Return information about client connections. Options:",
+        b"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+        b"      Return clients of specified type.",
+        b"UNPAUSE",
+        b"    Stop the current client pause, resuming traffic.",
+        b"PAUSE <timeout> [WRITE|ALL]",
+        b"    Suspend all, or just write, clients for <timeout> milliseconds.",
+        b"REPLY (ON|OFF|SKIP)",
+        b"    Control the replies sent to the current connection.",
+        b"SETNAME <name>",
+        b"    Assign the name <name> to the current connection.",
+        b"SETINFO <option> <value>",
+        b"    Set client meta attr. Options are:",
+        b"    * LIB-NAME: the client lib name.",
+        b"    * LIB-VER: the client lib version.",
+        b"UNBLOCK <clientid> [TIMEOUT|ERROR]",
+        b"    Unblock the specified blocked client.",
+        b"TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+        b"         [OPTIN] [OPTOUT] [NOLOOP]",
+        b"    Control server assisted client side caching.",
+        b"TRACKINGINFO",
+        b"    Report tracking status for the current connection.",
+        b"NO-EVICT (ON|OFF)",
+        b"    Protect current client connection from eviction.",
+        b"NO-TOUCH (ON|OFF)",
+        b"    Will not touch LRU/LFU stats when this mode is on.",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 container(
@@ -123,7 +130,7 @@ def choices(
 )
 def client_help(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT HELP"""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP
 
 
 @command(
@@ -242,11 +249,12 @@ def client_unblock(context: Context, argv: list[bytes]) -> Reply:
     reason = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
     if reason not in (b"TIMEOUT", b"ERROR"):
         raise GenericError(b"CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
-    target = context.server.clients.by_id.get(integer(argv[2]))
+    clients = context.server.clients
+    target = clients.find(integer(argv[2]))
     if target is None:
         return 0
     with_error = reason == b"ERROR"
-    has_ended = context.server.clients.unblock(target, with_error=with_error)
+    has_ended = clients.unblock(target, with_error=with_error)
     if has_ended and with_error:
         # Redis counts a failed call of the command that was running when the error was made, too.
         DECLARED[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
@@ -316,13 +324,13 @@ def client_reply(context: Context, argv: list[bytes]) -> Reply:
     client = context.client
     mode = argv[2].upper()
     if mode == b"ON":
-        client.reply_mode = ReplyMode.ON
+        client.reply_mode = REPLY_ON
         return OK
     if mode == b"OFF":
-        client.reply_mode = ReplyMode.OFF
+        client.reply_mode = REPLY_OFF
     elif mode == b"SKIP":
-        if client.reply_mode is not ReplyMode.OFF:
-            client.reply_mode = ReplyMode.SKIP_NEXT
+        if client.reply_mode is not REPLY_OFF:
+            client.reply_mode = SKIP_NEXT
     else:
         raise syntax_error()
     return NOTHING
@@ -367,6 +375,9 @@ def client_no_touch(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _is_on(word: bytes) -> bool:
-    if word.upper() not in (b"ON", b"OFF"):
+    upper = word.upper()
+    if upper == b"ON":
+        return True
+    if upper != b"OFF":
         raise syntax_error()
-    return word.upper() == b"ON"
+    return False

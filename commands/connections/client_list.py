@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import OK, Reply, Verbatim
@@ -72,16 +72,17 @@ def client_list(context: Context, argv: list[bytes]) -> Reply:
 
     One line for each client, oldest first. TYPE and ID exclude each other. Unknown IDs are left out.
     """
-    clients: Collection[Client] = context.server.clients.by_id.values()
+    known = context.server.clients
     option = argv[2].upper() if len(argv) > 2 else b""
-    if option == b"TYPE" and len(argv) == 4:
+    if not option:
+        clients = known.in_order()
+    elif option == b"TYPE" and len(argv) == 4:
         wanted = _client_type(argv[3])
-        clients = [each for each in clients if _type_of(each) == wanted]
+        clients = [each for each in known.in_order() if _type_of(each) == wanted]
     elif option == b"ID" and len(argv) > 3:
-        known = context.server.clients.by_id
-        ids = [integer_or(word, b"Invalid client ID") for word in argv[3:]]
-        clients = [known[each] for each in ids if each in known]
-    elif option:
+        found = [known.find(integer_or(word, b"Invalid client ID")) for word in argv[3:]]
+        clients = [each for each in found if each is not None]
+    else:
         raise syntax_error()
     lines: dict[int, bytes] = {}
     for each in clients:
@@ -169,42 +170,47 @@ def client_kill(context: Context, argv: list[bytes]) -> Reply:
     Returns OK if an address was given, else the number of connections closed. A client that kills itself gets its reply
     first.
     """
-    clients = list(context.server.clients.by_id.values())
+    clients = context.server.clients
     if len(argv) == 3:
-        found = next((client for client in clients if client.address == argv[2]), None)
-        if found is None:
-            raise GenericError(b"No such client")
-        context.server.clients.kill(found)
-        return OK
-    tests = _kill_filters(context, argv[2:])
-    chosen = [client for client in clients if all(test(client) for test in tests)]
+        for client in clients.in_order():
+            if client.address == argv[2]:
+                clients.kill(client)
+                return OK
+        raise GenericError(b"No such client")
+    chosen = _clients_to_kill(context, argv[2:])
     for client in chosen:
-        context.server.clients.kill(client)
+        clients.kill(client)
     return len(chosen)
 
 
-def _kill_filters(context: Context, words: list[bytes]) -> list[Callable[[Client], bool]]:
-    """The tests that a client must pass; a repeated option replaces the earlier one."""
+def _clients_to_kill(context: Context, words: list[bytes]) -> list[Client]:
+    """The clients that match all options; a repeated option replaces the earlier one. Raises GenericError."""
     if len(words) % 2:
         raise syntax_error()
-    tests: dict[bytes, Callable[[Client], bool]] = {b"SKIPME": lambda client: client is not context.client}
-    for word, value in zip(words[::2], words[1::2], strict=True):
-        option = word.upper()
-        if option == b"SKIPME":
-            if value.upper() not in (b"YES", b"NO"):
+    spared: Client | None = context.client
+    wanted_id: int | None = None
+    tests: dict[bytes, Callable[[Client], bool]] = {}
+    for index in range(0, len(words), 2):
+        option, value = words[index].upper(), words[index + 1]
+        if option == b"ID":
+            wanted_id = integer_between(value, 1, INT64_MAX, b"client-id should be greater than 0")
+        elif option == b"SKIPME":
+            choice = value.upper()
+            if choice not in (b"YES", b"NO"):
                 raise syntax_error()
-            tests.pop(option, None)
-            if value.upper() == b"YES":
-                tests[option] = lambda client: client is not context.client
+            spared = context.client if choice == b"YES" else None
         else:
             tests[option] = _kill_filter(context, option, value)
-    return list(tests.values())
+    known = context.server.clients
+    clients: Sequence[Client | None] = known.in_order() if wanted_id is None else [known.find(wanted_id)]
+    return [
+        client
+        for client in clients
+        if client is not None and client is not spared and all(test(client) for test in tests.values())
+    ]
 
 
 def _kill_filter(context: Context, option: bytes, value: bytes) -> Callable[[Client], bool]:
-    if option == b"ID":
-        wanted_id = integer_between(value, 1, INT64_MAX, b"client-id should be greater than 0")
-        return lambda client: client.id == wanted_id
     if option == b"ADDR":
         return lambda client: client.address == value
     if option == b"LADDR":

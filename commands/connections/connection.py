@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from ..execution.context import Context
 
 RESET_REPLY: Final = (b"+RESET\r\n",)
+REPLY_ON: Final = ReplyMode.ON
 
+VERSION: Final = REDIS_VERSION.encode()
 HANDSHAKE: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.NO_AUTH | Flag.ALLOW_BUSY
 CONNECTION: Final = ("connection",)
 ANSWERED: Final = (
@@ -157,7 +159,7 @@ def reset(context: Context, argv: list[bytes]) -> Reply:
     log_out(context, client)
     client.name = b""
     client.fieldsets.clear()
-    client.reply_mode = ReplyMode.ON
+    client.reply_mode = REPLY_ON
     client.no_touch = client.no_evict = False
     return RESET_REPLY
 
@@ -228,7 +230,7 @@ def hello(context: Context, argv: list[bytes]) -> Reply:
         client.protocol = protocol
     return {
         b"server": b"redis",
-        b"version": REDIS_VERSION.encode(),
+        b"version": VERSION,
         b"proto": client.protocol,
         b"id": client.id,
         b"mode": b"standalone",
@@ -328,4 +330,4 @@ def time(context: Context, argv: list[bytes]) -> Reply:
     if context.may_block or context.time_read_ms != context.now_ms:
         context.time_read_ms, context.time_us = context.now_ms, context.clock_us()
     seconds, microseconds = divmod(context.time_us, 1_000_000)
-    return [b"%d" % seconds, b"%d" % microseconds]
+    return [str(seconds).encode(), str(microseconds).encode()]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.encoder import ENCODERS
-from ...protocol.replies import Push, Pushed, Reply, SimpleString
+from ...protocol.encoder import encode2, encode3
+from ...protocol.replies import Push, Pushed, Reply, status_lines
 from ...store.errors import GenericError
 from ..core.lookup import subcommand_syntax_error
 from ..core.table import Argument, Channels, Flag, KeySpec, Trait, command, container
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from ..clients.client import Client
     from ..clients.subscriptions import Listeners
     from ..execution.context import Context
 
@@ -28,19 +27,25 @@ SHARD_CHANNELS: Final = (KeySpec(1, -1, 1, ("not_key",)),)
 SHARD_CHANNEL: Final = (KeySpec(1, 1, 1, ("not_key",)),)
 
 
-def _confirm(context: Context, word: bytes, name: bytes | None, pieces: list[bytes]) -> None:
+def _confirm(client: Client, word: bytes, name: bytes | None, pieces: list[bytes]) -> None:
     """Add a confirmation, with the number of subscriptions that are left. Shard channels are counted separately."""
+    if word == b"ssubscribe" or word == b"sunsubscribe":
+        count = len(client.shard_channels)
+    else:
+        count = len(client.channels) + len(client.patterns)
+    parts = [word, name, count]
+    if client.protocol == 2:
+        encode2(parts, pieces)
+    else:
+        encode3(Push(parts), pieces)
+
+
+def _subscribe(context: Context, listeners: Listeners, word: bytes, names: list[bytes]) -> Reply:
     client = context.client
-    is_shard = word in (b"ssubscribe", b"sunsubscribe")
-    count = len(client.shard_channels) if is_shard else len(client.channels) + len(client.patterns)
-    ENCODERS[client.protocol](Push([word, name, count]), pieces)
-
-
-def _subscribe(context: Context, listeners: Listeners, word: bytes, names: Iterable[bytes]) -> Reply:
     pieces: list[bytes] = []
     for name in names:
-        listeners.add(context.client, name)
-        _confirm(context, word, name, pieces)
+        listeners.add(client, name)
+        _confirm(client, word, name, pieces)
     return Pushed(pieces)
 
 
@@ -48,12 +53,13 @@ def _unsubscribe(context: Context, listeners: Listeners, word: bytes, names: lis
     """Unsubscribe from these names; from all of the client's without names. Without any, there is one null
     confirmation.
     """
+    client = context.client
     pieces: list[bytes] = []
-    for name in names or list(listeners.names_of(context.client)):
-        listeners.remove(context.client, name)
-        _confirm(context, word, name, pieces)
+    for name in names or list(listeners.names_of(client)):
+        listeners.remove(client, name)
+        _confirm(client, word, name, pieces)
     if not pieces:
-        _confirm(context, word, None, pieces)
+        _confirm(client, word, None, pieces)
     return Pushed(pieces)
 
 
@@ -304,21 +310,23 @@ def pubsub_numpat(context: Context, argv: list[bytes]) -> Reply:
     return len(context.subscriptions.patterns.by_name)
 
 
-HELP_LINES: Final = (
-    b"PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CHANNELS [<pattern>]",
-    b"    Return the currently active channels matching a <pattern> (default: '*').",
-    b"NUMPAT",
-    b"    Return number of subscriptions to patterns.",
-    b"NUMSUB [<channel> ...]",
-    b"    Return the number of subscribers for the specified channels, excluding",
-    b"    pattern subscriptions(default: no channels).",
-    b"SHARDCHANNELS [<pattern>]",
-    b"    Return the currently active shard level channels matching a <pattern> (default: '*').",
-    b"SHARDNUMSUB [<shardchannel> ...]",
-    b"    Return the number of subscribers for the specified shard level channel(s)",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"CHANNELS [<pattern>]",
+        b"    Return the currently active channels matching a <pattern> (default: '*').",
+        b"NUMPAT",
+        b"    Return number of subscriptions to patterns.",
+        b"NUMSUB [<channel> ...]",
+        b"    Return the number of subscribers for the specified channels, excluding",
+        b"    pattern subscriptions(default: no channels).",
+        b"SHARDCHANNELS [<pattern>]",
+        b"    Return the currently active shard level channels matching a <pattern> (default: '*').",
+        b"SHARDNUMSUB [<shardchannel> ...]",
+        b"    Return the number of subscribers for the specified shard level channel(s)",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 
@@ -333,4 +341,4 @@ HELP_LINES: Final = (
 )
 def pubsub_help(context: Context, argv: list[bytes]) -> Reply:
     """PUBSUB HELP"""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP

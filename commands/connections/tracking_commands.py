@@ -56,8 +56,11 @@ def client_tracking(context: Context, argv: list[bytes]) -> Reply:
     the keys that are remembered. NOLOOP omits the client's own changes. REDIRECT sends to another client. Raises
     GenericError.
     """
-    mode, prefixes = _parse_mode(context, argv)
     client, word = context.client, argv[2].upper()
+    if word == b"OFF" and len(argv) == 3:
+        context.tracking.stop(client)
+        return OK
+    mode, prefixes = _parse_mode(context, argv)
     if word == b"ON":
         _require_compatible(mode, prefixes, client.tracking)
         mode.prefixes = dict.fromkeys(prefixes or ([b""] if mode.is_broadcast else []))

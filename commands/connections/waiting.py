@@ -100,11 +100,12 @@ def wait(context: Context, argv: list[bytes]) -> Reply:
         raise GenericError(b"WAIT cannot be used with replica instances. " + WAIT_NOTE)
     replicas_wanted = _as_int32(integer(argv[1]))
     block_ms = timeout(argv[2], context.now_ms) or None
-    progress = ReplicaProgress(context, context.client, replicas_wanted)
-    if progress.is_enough() or not context.may_block:
-        return progress.reply()
-    context.server.replicas.ask_confirmation()
-    return Blocked([], argv, block_ms, progress=progress)
+    replicas, client = context.server.replicas, context.client
+    count = replicas.confirmed_count(client.write_offset)
+    if count >= replicas_wanted or not context.may_block:
+        return count
+    replicas.ask_confirmation()
+    return Blocked([], argv, block_ms, progress=ReplicaProgress(context, client, replicas_wanted))
 
 
 @command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from .table import Flag, Row
+from .table import DECLARED, Flag, Row, all_rows
 
 # All ACL categories, in the order in which Redis lists them.
 CATEGORIES: Final = (
@@ -31,3 +31,18 @@ def acl_categories(row: Row) -> tuple[str, ...]:
         found.add("blocking")
     found.add("fast" if Flag.FAST in flags else "slow")
     return tuple(category for category in CATEGORIES if category in found)
+
+
+@cache
+def rows_in(category: str) -> dict[Row, None]:
+    """The rows of a category, in the order in which they were declared. No directive removes or adds any."""
+    rows = [each for row in DECLARED.values() for each in (row, *row.subcommands.values())]
+    return {row: None for row in rows if category in acl_categories(row)}
+
+
+def names_in(category: str) -> list[bytes]:
+    """The names of the commands of a category that clients may call; none of an unknown one."""
+    if category not in CATEGORIES:
+        return []
+    members = rows_in(category)
+    return [row.name_lower for row in all_rows() if row in members]

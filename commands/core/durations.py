@@ -10,8 +10,12 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from operator import mul
 from typing import Final
+
+try:
+    from .bucket_counts import ranked, summed
+except ImportError:  # there was no C compiler at installation
+    from .bucket_counts_plain import ranked, summed
 
 # Width of the buckets of short calls: 32 ns, about a twentieth of the shortest call.
 SHORT_SHIFT: Final = 5
@@ -20,9 +24,6 @@ SHORT_SHIFT: Final = 5
 SHORT_COUNT: Final = 512
 # So many of them are made at once, as far as there are calls: INFO adds up all of each command that was ever called.
 MADE_COUNT: Final = 32
-
-# The middle of each bucket of short calls, in ns.
-MIDDLES_NS: Final = tuple(range(1 << SHORT_SHIFT - 1, SHORT_COUNT << SHORT_SHIFT, 1 << SHORT_SHIFT))
 
 # Precision of long calls: within a hundredth, as in Redis.
 SIGNIFICANT_BITS: Final = 7
@@ -37,7 +38,7 @@ class Durations:
     Hot code counts `short[duration_ns >> SHORT_SHIFT] += 1`, and calls `add` if `short` has no such bucket.
     """
 
-    __slots__ = ("_long", "_long_total_ns", "_short_ns", "_summed_count", "is_empty", "short")
+    __slots__ = ("_long", "_long_total_ns", "is_empty", "short")
 
     def __init__(self) -> None:
         # Whether no call was added since the last `clear`.
@@ -47,14 +48,10 @@ class Durations:
         # Counts by the longest duration of the bucket.
         self._long: defaultdict[int, int] = defaultdict(int)
         self._long_total_ns = 0
-        # The time of the short calls when there were `_summed_count` of them; -1 if it must be added up again.
-        self._short_ns = 0
-        self._summed_count = 0
 
     def clear(self) -> None:
         """Remove all counts."""
         self.is_empty = True
-        self._summed_count = -1
         self.short.clear()
         self._long.clear()
         self._long_total_ns = 0
@@ -67,7 +64,6 @@ class Durations:
             missing = bucket + 1 - len(self.short)
             if missing > 0:
                 self.short += [0] * (missing + -missing % MADE_COUNT)
-            self._summed_count = -1
             self.short[bucket] += 1
         else:
             self._long[_longest_like(duration_ns)] += 1
@@ -76,7 +72,6 @@ class Durations:
     def remove(self, duration_ns: int) -> None:
         """Remove the count of a call."""
         if duration_ns >> SHORT_SHIFT < SHORT_COUNT:
-            self._summed_count = -1
             self.short[duration_ns >> SHORT_SHIFT] -= 1
         else:
             self._long[_longest_like(duration_ns)] -= 1
@@ -85,27 +80,23 @@ class Durations:
     @property
     def count(self) -> int:
         """Calls so far."""
-        long_count = sum(self._long.values()) if self._long else 0
-        return sum(self.short) + long_count if self.short else long_count
+        count, _ = self.totals()
+        return count
 
     @property
     def total_ns(self) -> int:
-        """Time of all calls. Each short call counts as the middle of its bucket."""
+        """Time of all calls."""
         _, total_ns = self.totals()
         return total_ns
 
     def totals(self) -> tuple[int, int]:
-        """Calls so far, and their time in ns.
-
-        Hot code only ever adds to `short`, so that the time is still right if the count is.
-        """
+        """Calls so far, and their time in ns. Each short call counts as the middle of its bucket."""
         if self.is_empty:
             return 0, 0
-        long_count = sum(self._long.values()) if self._long else 0
-        short_count = sum(self.short)
-        if short_count != self._summed_count:
-            self._summed_count, self._short_ns = short_count, sum(map(mul, self.short, MIDDLES_NS))
-        return short_count + long_count, self._short_ns + self._long_total_ns
+        count, total_ns = summed(self.short, 1 << SHORT_SHIFT)
+        if self._long:
+            count += sum(self._long.values())
+        return count, total_ns + self._long_total_ns
 
     def _buckets(self) -> Iterator[tuple[int, int]]:
         """(longest duration, count), in ascending order."""
@@ -141,18 +132,22 @@ class Durations:
 
     def percentiles_ns(self, percents: Iterable[float]) -> list[int]:
         """For each percentage, the duration that so many percent of the calls did not exceed. Empty without calls."""
-        total = self.count
-        long_calls = sorted(self._long.items())
-        return [self._at_rank(long_calls, max(1, int(percent * total / 100 + 0.5))) for percent in percents if total]
+        if self.is_empty:
+            return []
+        short_count, _ = summed(self.short, 1 << SHORT_SHIFT)
+        total = short_count + sum(self._long.values())
+        if not total:
+            return []
+        ranks = [max(1, int(percent * total / 100 + 0.5)) for percent in percents]
+        return [
+            (index + 1 << SHORT_SHIFT) - 1 if index < len(self.short) else self._long_at(rank - short_count)
+            for rank, index in zip(ranks, ranked(self.short, ranks), strict=True)
+        ]
 
-    def _at_rank(self, long_calls: list[tuple[int, int]], rank: int) -> int:
-        """The longest duration of the bucket in which the call of this rank is; the shortest call has rank 1."""
+    def _long_at(self, rank: int) -> int:
+        """The longest duration of the bucket in which the long call of this rank is."""
         seen = 0
-        for index, count in enumerate(self.short):
-            seen += count
-            if seen >= rank:
-                return (index + 1 << SHORT_SHIFT) - 1
-        for longest_ns, count in long_calls:
+        for longest_ns, count in sorted(self._long.items()):
             seen += count
             if seen >= rank:
                 return longest_ns

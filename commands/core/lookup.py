@@ -45,15 +45,15 @@ def named_row(argv: list[bytes]) -> Row | None:
 
 def unknown_command(argv: list[bytes]) -> UnknownCommand:
     """The error for an unknown command, with as many of its arguments as fit."""
-    text = b"unknown command '%b'" % shown(argv[0][:ECHOED_SIZE_MAX])
+    text = b"unknown command '" + shown(argv[0][:ECHOED_SIZE_MAX]) + b"'"
     if len(argv) == 1:
         return UnknownCommand(text)
     listed = b""
-    for argument in argv[1:]:
+    for index in range(1, len(argv)):
         if len(listed) >= ECHOED_SIZE_MAX:
             break
-        listed += b"'%b' " % shown(argument[: ECHOED_SIZE_MAX - len(listed)])
-    return UnknownCommand(b"%b, with args beginning with: %b" % (text, listed))
+        listed += b"'" + shown(argv[index][: ECHOED_SIZE_MAX - len(listed)]) + b"' "
+    return UnknownCommand(text + b", with args beginning with: " + listed)
 
 
 def unknown_subcommand(container: bytes, word: bytes) -> GenericError:

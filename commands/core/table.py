@@ -13,7 +13,7 @@ arguments start at `argv[2]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Flag as FlagEnum
 from enum import auto
@@ -449,18 +449,18 @@ def _under_its_own_name(name: bytes, handler: Handler) -> Handler:
     return lambda context, argv: handler(context, [name, *argv[1:]])
 
 
-def all_rows() -> Iterator[Row]:
+def all_rows() -> list[Row]:
     """Every row, containers before their subcommands."""
+    found: list[Row] = []
     for row in TABLE.values():
-        yield row
-        yield from row.subcommands.values()
+        found.append(row)
+        if row.subcommands:
+            found += row.subcommands.values()
+    return found
 
 
 def named_rows() -> list[Row]:
-    """The rows with statistics, in the order of `all_rows`: often few of them.
-
-    It walks the table itself, since the generator takes several times as long.
-    """
+    """The rows with statistics, in the order of `all_rows`: often few of them."""
     found: list[Row] = []
     for row in TABLE.values():
         if row.was_named:

@@ -38,9 +38,12 @@ class Work(Protocol):
 class Clients(Protocol):
     """Commands on other clients: `server.requests.connected_clients.ConnectedClients`."""
 
-    @property
-    def by_id(self) -> dict[int, Client]:
-        """Connected clients by ID, oldest first."""
+    def in_order(self) -> list[Client]:
+        """Connected clients, oldest first."""
+        ...
+
+    def find(self, client_id: int) -> Client | None:
+        """The connected client of that ID."""
         ...
 
     def kill(self, client: Client) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...protocol.replies import Reply, SimpleString
+from ...protocol.replies import Reply, status_lines
 from ...store.errors import GenericError
 from ...store.key_uses import UseKind
 from ..core.table import Flag, KeySpec, Trait, command, container
@@ -122,22 +122,24 @@ def object_freq(context: Context, argv: list[bytes]) -> Reply:
     return uses.frequency(argv[2], context.now_ms)
 
 
-OBJECT_HELP: Final = (
-    b"OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"ENCODING <key>",
-    b"    Return the kind of internal representation used in order to store the value",
-    b"    associated with a <key>.",
-    b"FREQ <key>",
-    b"    Return the access frequency index of the <key>. The returned integer is",
-    b"    proportional to the logarithm of the recent access frequency of the key.",
-    b"IDLETIME <key>",
-    b"    Return the idle time of the <key>, that is the approximated number of",
-    b"    seconds elapsed since the last access to the key.",
-    b"REFCOUNT <key>",
-    b"    Return the number of references of the value associated with the specified",
-    b"    <key>.",
-    b"HELP",
-    b"    Print this help.",
+HELP: Final = status_lines(
+    (
+        b"OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"ENCODING <key>",
+        b"    Return the kind of internal representation used in order to store the value",
+        b"    associated with a <key>.",
+        b"FREQ <key>",
+        b"    Return the access frequency index of the <key>. The returned integer is",
+        b"    proportional to the logarithm of the recent access frequency of the key.",
+        b"IDLETIME <key>",
+        b"    Return the idle time of the <key>, that is the approximated number of",
+        b"    seconds elapsed since the last access to the key.",
+        b"REFCOUNT <key>",
+        b"    Return the number of references of the value associated with the specified",
+        b"    <key>.",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
 
 
@@ -152,4 +154,4 @@ OBJECT_HELP: Final = (
 )
 def object_help(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT HELP. Returns lines of text. Source: Redis 6.2."""
-    return [SimpleString(line) for line in OBJECT_HELP]
+    return HELP

@@ -11,7 +11,7 @@ from typing import Final
 
 from ...store.memory import texts_size
 from ...store.object_sizes import text_size
-from ..core.categories import CATEGORIES, acl_categories
+from ..core.categories import CATEGORIES, rows_in
 from ..core.table import DECLARED, Flag, Row
 from .known import REDIS_COMMANDS, REDIS_CONTAINERS
 from .rules import FIRST_ARGUMENT, SYNTAX, UNKNOWN_COMMAND, BadRule
@@ -61,7 +61,7 @@ class CommandRules:
     @property
     def allows_everything(self) -> bool:
         """Whether no command is refused."""
-        return self._is_open and all(row.name in self.allowed for row in _rows())
+        return self._is_open and len(self.allowed) == len(_all_names())
 
     def allows(self, row: Row, argv: list[bytes]) -> bool:
         """Whether this request's command may be run."""
@@ -96,15 +96,20 @@ class CommandRules:
         self._rules.clear()
         self._parts.clear()
         self._first_arguments.clear()
-        self.allowed = {row.name for row in _rows()} if is_open else set()
+        self.allowed = set(_all_names()) if is_open else set()
 
     def _set_category(self, name: bytes, *, is_allowing: bool) -> None:
         """Apply a rule of a category. A container in the category includes all its subcommands: most are in `slow`."""
         category = name[1:].decode("utf-8", "replace")
         if category not in CATEGORIES:
             raise BadRule(UNKNOWN_COMMAND)
-        for row in _rows_in(category):
-            self._set_row(row, is_allowing=is_allowing)
+        names = _names_in(category)
+        if is_allowing:
+            self.allowed |= names
+        else:
+            self.allowed -= names
+        for row_name in names.intersection(self._first_arguments):
+            del self._first_arguments[row_name]
 
     def _allow_part(self, name: bytes) -> None:
         """Apply `+config|get`, or the older `+select|0` that allows one first argument."""
@@ -141,13 +146,18 @@ class CommandRules:
         self._rules[name] = sign + name
 
 
-def _rows() -> list[Row]:
-    return [each for row in DECLARED.values() for each in (row, *row.subcommands.values())]
+# Rows are declared when the server is imported, and never removed.
 
 
 @cache
-def _rows_in(category: str) -> list[Row]:
-    return [row for row in _rows() if category in acl_categories(row)]
+def _all_names() -> frozenset[str]:
+    return frozenset(each.name for row in DECLARED.values() for each in (row, *row.subcommands.values()))
+
+
+@cache
+def _names_in(category: str) -> frozenset[str]:
+    """The names of the rows of a category, with all subcommands of a container."""
+    return frozenset(each.name for row in rows_in(category) for each in (row, *row.subcommands.values()))
 
 
 def _find(name: bytes) -> Row | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import OK, Reply, SimpleString
+from ...protocol.replies import OK, Reply, status_lines
 from ...store.errors import GenericError
 from ..core.numbers import integer
 from ..core.table import DECLARED, Argument, Flag, KeySpec, Trait, command, container
@@ -43,7 +43,8 @@ DIFFERS: Final = (
 )
 DEBUG_OFF: Final = "There is no debugger: YES and SYNC are refused."
 
-HELP: Final = """\
+HELP: Final = status_lines(
+    b"""\
 SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:
 DEBUG (YES|SYNC|NO)
     Set the debug mode for subsequent scripts executed.
@@ -60,7 +61,8 @@ KILL
 LOAD <script>
     Load a script into the scripts cache without executing it.
 HELP
-    Print this help."""
+    Print this help.""".split(b"\n")
+)
 
 
 @command(
@@ -305,4 +307,4 @@ def script_debug(context: Context, argv: list[bytes]) -> Reply:
 )
 def script_help(context: Context, argv: list[bytes]) -> Reply:
     """SCRIPT HELP. Returns lines of text."""
-    return [SimpleString(line.encode()) for line in HELP.split("\n")]
+    return HELP

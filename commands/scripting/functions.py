@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...persistence.errors import RdbError
 from ...persistence.rdb import payload
-from ...protocol.replies import OK, Pairs, Reply, SetReply, SimpleString
+from ...protocol.replies import OK, Pairs, Reply, SetReply, SimpleString, status_lines
 from ...store.errors import GenericError, shown, shown_last
 from ...store.glob import matches
 from ..core.numbers import is_canonical_integer
@@ -30,7 +30,8 @@ DIFFERS: Final = (
     "function that runs longer than `busy-reply-threshold` is ended if it has written nothing, else it continues."
 )
 
-HELP: Final = """\
+HELP: Final = status_lines(
+    b"""\
 FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:
 LOAD [REPLACE] <FUNCTION CODE>
     Create a new library with the given library name and code.
@@ -69,7 +70,8 @@ RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]
       libraries with the new libraries (notice that even on this option there is a chance of failure
       in case of functions name collision with another library).
 HELP
-    Print this help."""
+    Print this help.""".split(b"\n")
+)
 
 
 @command(
@@ -417,4 +419,4 @@ def function_kill(context: Context, argv: list[bytes]) -> Reply:
 )
 def function_help(context: Context, argv: list[bytes]) -> Reply:
     """FUNCTION HELP. Returns lines of text."""
-    return [SimpleString(line.encode()) for line in HELP.split("\n")]
+    return HELP

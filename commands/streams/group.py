@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...protocol.replies import OK, Reply
+from ...protocol.replies import OK, Reply, status_lines
 from ...store import events
 from ...store.errors import BusyGroup, GenericError, NoGroup, shown
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
@@ -263,26 +263,27 @@ def xgroup_delconsumer(context: Context, argv: list[bytes]) -> Reply:
     return released or dropped
 
 
-HELP_LINES = (
-    b"XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CREATE <key> <groupname> <id|$> [option]",
-    b"    Create a new consumer group. Options are:",
-    b"    * MKSTREAM",
-    b"      Create the empty stream if it does not exist.",
-    b"    * ENTRIESREAD entries_read",
-    b"      Set the group's entries_read counter (internal use).",
-    b"CREATECONSUMER <key> <groupname> <consumer>",
-    b"    Create a new consumer in the specified group.",
-    b"DELCONSUMER <key> <groupname> <consumer>",
-    b"    Remove the specified consumer.",
-    b"DESTROY <key> <groupname>",
-    b"    Remove the specified group.",
-    b"SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
-    b"    Set the current group ID and entries_read counter.",
-    b"HELP",
-    b"    Print this help.",
+HELP = status_lines(
+    (
+        b"XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"CREATE <key> <groupname> <id|$> [option]",
+        b"    Create a new consumer group. Options are:",
+        b"    * MKSTREAM",
+        b"      Create the empty stream if it does not exist.",
+        b"    * ENTRIESREAD entries_read",
+        b"      Set the group's entries_read counter (internal use).",
+        b"CREATECONSUMER <key> <groupname> <consumer>",
+        b"    Create a new consumer in the specified group.",
+        b"DELCONSUMER <key> <groupname> <consumer>",
+        b"    Remove the specified consumer.",
+        b"DESTROY <key> <groupname>",
+        b"    Remove the specified group.",
+        b"SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
+        b"    Set the current group ID and entries_read counter.",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
-HELP = (b"*%d\r\n%b" % (len(HELP_LINES), b"".join(b"+%b\r\n" % line for line in HELP_LINES)),)
 
 
 @command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...protocol.maps import map_forms
-from ...protocol.replies import Reply
+from ...protocol.replies import Reply, status_lines
 from ...store.errors import NoGroup, no_such_key
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
 from ...store.ids import ID_MAX, ID_MIN, StreamID, format_id
@@ -279,18 +279,19 @@ def xinfo_consumers(context: Context, argv: list[bytes]) -> Reply:
     return maps_of(rows, CONSUMER_FORMS[context.client.protocol])
 
 
-HELP_LINES = (
-    b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CONSUMERS <key> <groupname>",
-    b"    Show consumers of <groupname>.",
-    b"GROUPS <key>",
-    b"    Show the stream consumer groups.",
-    b"STREAM <key> [FULL [COUNT <count>]",
-    b"    Show information about the stream.",
-    b"HELP",
-    b"    Print this help.",
+HELP = status_lines(
+    (
+        b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"CONSUMERS <key> <groupname>",
+        b"    Show consumers of <groupname>.",
+        b"GROUPS <key>",
+        b"    Show the stream consumer groups.",
+        b"STREAM <key> [FULL [COUNT <count>]",
+        b"    Show information about the stream.",
+        b"HELP",
+        b"    Print this help.",
+    )
 )
-HELP = (b"*%d\r\n%b" % (len(HELP_LINES), b"".join(b"+%b\r\n" % line for line in HELP_LINES)),)
 
 
 @command(

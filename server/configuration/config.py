@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...persistence.files import open_regular
-from ...store.errors import GenericError, shown
+from ...store.errors import GenericError
 from ...store.glob import matches
+from .changes import COMPARED, assign_all, requested, set_failed
 from .config_lines import LateLine
 from .config_rewrite import replace_file, rewrite_text
 from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
-from .directives import BY_NAME, DIRECTIVES, Change, Directive
+from .directives import BY_NAME, DIRECTIVES, Directive
 
 logger = logging.getLogger(__name__)
 
@@ -161,35 +162,21 @@ class Config:
 
     def compare(self, directive: Directive) -> None:
         """Check a value in force that depends on the one of another directive. Raises BadValue."""
-        if self.array_sparse_kmax == 0 or self.array_sparse_kmax > self.array_sparse_kmin:
-            return
-        if directive.name == b"array-sparse-kmax":
-            raise BadValue("array-sparse-kmax must be greater than array-sparse-kmin when non-zero")
-        if directive.name == b"array-sparse-kmin":
-            raise BadValue("array-sparse-kmin must be less than array-sparse-kmax")
+        error = COMPARED.get(directive.name)
+        if error is not None and self.array_sparse_kmax and self.array_sparse_kmax <= self.array_sparse_kmin:
+            raise BadValue(error)
 
     def set_many(self, pairs: Iterable[tuple[bytes, bytes]], *, is_local: bool = False) -> None:
         """CONFIG SET: set all of these (name, value) pairs, or none. Raises GenericError with Redis' text.
 
         `is_local`: the client is on this machine.
         """
-        requests = self._checked(list(pairs), is_local=is_local)
-        before = [(directive, self.value(directive)) for _, directive, _ in requests]
-        for typed, directive, value in requests:
-            words = ([] if value == b"" else value.split(b" ")) if directive.kind.several_words else [value]
-            try:
-                self.assign(directive, words)
-                self.compare(directive)
-            except BadValue as bad:
-                self._restore(before)
-                raise _set_failed(typed, str(bad)) from None
-        changed = [
-            (typed, directive)
-            for (typed, directive, _), (_, old_value) in zip(requests, before, strict=True)
-            if self.value(directive) != old_value or directive.name in self._reread
-        ]
-        self._prepare(changed, before)
-        self.chosen.update(directive.name for _, directive, _ in requests)
+        requests = requested(self.enable_protected_configs, pairs, is_local=is_local)
+        before, changed = assign_all(self, requests, self._reread)
+        if changed:
+            self._prepare(changed, before)
+        for _, directive, _ in requests:
+            self.chosen.add(directive.name)
         for _, directive in changed:
             if not directive.has_effect:
                 self._log_ignored(directive)
@@ -201,26 +188,6 @@ class Config:
         if directive.is_foreign(self.value(directive)) and directive.name not in self.ignored:
             self.ignored.append(directive.name)
             logger.info("CONFIG SET %s does nothing, since Headrace has no such part", directive.name.decode())
-
-    def _checked(self, pairs: list[tuple[bytes, bytes]], *, is_local: bool) -> list[tuple[bytes, Directive, bytes]]:
-        """The rows of these names. Raises GenericError unless all exist and may change now."""
-        may_change_protected = self.enable_protected_configs in ((b"yes", b"local") if is_local else (b"yes",))
-        requests: list[tuple[bytes, Directive, bytes]] = []
-        seen: set[bytes] = set()
-        for typed, value in pairs:
-            directive = BY_NAME.get(typed.lower())
-            if directive is None:
-                raise GenericError(b"Unknown option or number of arguments for CONFIG SET - '%b'" % shown(typed))
-            name = directive.name if typed.lower() == directive.name else typed.lower()
-            if directive.change is Change.IMMUTABLE:
-                raise _set_failed(typed, "can't set immutable config")
-            if directive.change is Change.PROTECTED and not may_change_protected:
-                raise _set_failed(typed, "can't set protected config")
-            if directive.name in seen:
-                raise _set_failed(typed, "duplicate parameter")
-            seen.add(directive.name)
-            requests.append((name, directive, value))
-        return requests
 
     def _prepare(self, changed: list[tuple[bytes, Directive]], before: list[tuple[Directive, Any]]) -> None:
         """Call the preparations of every change. If one refuses, undo what the others have done, the last one first."""
@@ -238,7 +205,7 @@ class Config:
                 self._restore(before)
                 for undo in reversed(undos):
                     undo()
-                raise _set_failed(typed, _reason(refusal)) from refusal
+                raise set_failed(typed, _reason(refusal)) from refusal
 
     def _restore(self, before: list[tuple[Directive, Any]]) -> None:
         for directive, value in before:
@@ -282,12 +249,6 @@ class Config:
             lines = self.list_users()
             wanted[b"user"] = (lines, lines != [OPEN_DEFAULT_USER])
         return wanted
-
-
-def _set_failed(name: bytes, why: str) -> GenericError:
-    return GenericError(
-        b"CONFIG SET failed (possibly related to argument '%b') - %b" % (name, why.encode("utf-8", "surrogateescape"))
-    )
 
 
 def _reason(refusal: Exception) -> str:

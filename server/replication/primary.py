@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from ...commands.clients.client import Client
 from ...commands.clients.replica import STATE_NAMES, Replica, ReplicaState
@@ -28,6 +28,9 @@ from .limits import LinkLimits
 from .link import Link, Peer, address_of, lag_s, replica_address
 from .sync_log import log_full_sync, log_new_backlog, name_of, read_wanted_offset
 from .unread import Unread
+
+# To look a member up in its enumeration takes longer than to compare it.
+ONLINE: Final = ReplicaState.ONLINE
 
 logger = logging.getLogger(__name__)
 
@@ -168,7 +171,7 @@ class Primary:
     @property
     def online(self) -> list[Link]:
         """The replicas that have their snapshot."""
-        return [link for link in self.links if link.replica.state is ReplicaState.ONLINE]
+        return [link for link in self.links if link.replica.state is ONLINE]
 
     @property
     def good_count(self) -> int:
@@ -177,11 +180,19 @@ class Primary:
 
     def confirmed_count(self, offset: int) -> int:
         """The number of replicas that have everything up to this offset."""
-        return sum(link.replica.confirmed_offset >= offset for link in self.online)
+        count = 0
+        for link in self.links:
+            if link.replica.state is ONLINE and link.replica.confirmed_offset >= offset:
+                count += 1
+        return count
 
     def synced_count(self, offset: int) -> int:
         """The number of replicas that have everything up to this offset on stable storage."""
-        return sum(link.replica.synced_offset >= offset for link in self.online)
+        count = 0
+        for link in self.links:
+            if link.replica.state is ONLINE and link.replica.synced_offset >= offset:
+                count += 1
+        return count
 
     def ask_confirmation(self) -> None:
         """Ask all replicas, at the end of this turn, what they have."""

@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import Final
 
 from ... import REDIS_VERSION, __version__
+from ...commands.clients.blocking import Blocked
 from ...commands.core.lookup import find_row
 from ...commands.core.table import DECLARED, Trait, named_rows
 from ...store.database import Database
@@ -27,6 +28,8 @@ try:
     from .section_text import section_text
 except ImportError:  # there was no C compiler at installation
     from .section_text_plain import section_text
+
+WAITS_FOR_GROUP: Final = Trait.WAITS_FOR_GROUP.value
 
 # The number of keys from which `avg_ttl` is computed: the mean of more keys would not be worth the pause.
 TTL_SAMPLE_COUNT: Final = 1000
@@ -100,29 +103,41 @@ def server_fields(server: Source) -> Fields:
 
 def client_fields(server: Source) -> Fields:
     """The numbers of connected and blocked clients, and of the keys that block them."""
-    now_ms, clients = server.clock(), list(server.clients.values())
-    blocked = [(client.db.index, client.blocked) for client in clients if client.blocked is not None]
-    keys = {(database_index, key) for database_index, waiting in blocked for key in waiting.keys}
+    now_ms = server.clock()
+    connected = held = subscribing = watching = timed = active = input_size_max = output_size_max = 0
+    blocked: list[tuple[int, Blocked]] = []
+    for client in server.clients.values():
+        connected += not client.is_replica
+        held += client.is_held
+        subscribing += client.is_subscriber
+        watching += bool(client.transaction.watched)
+        active += now_ms - client.last_active_ms <= ACTIVE_MS_MAX
+        input_size_max = max(input_size_max, client.query_buffer_size)
+        output_size_max = max(output_size_max, client.output_buffer_size)
+        if client.blocked is not None:
+            timed += client.blocked.block_ms is not None
+            blocked.append((client.db.index, client.blocked))
+    keys = {(index, key) for index, waiting in blocked for key in waiting.keys}
     # Readers of a group also wake when the key, and so the group, is deleted.
-    reading_groups = [
-        (index, waiting)
+    keys_of_groups = {
+        (index, key)
         for index, waiting in blocked
-        if Trait.WAITS_FOR_GROUP in find_row(waiting.argv, DECLARED).traits
-    ]
-    keys_of_groups = {(index, key) for index, waiting in reading_groups for key in waiting.keys}
+        if find_row(waiting.argv, DECLARED).trait_bits & WAITS_FOR_GROUP
+        for key in waiting.keys
+    }
     return [
-        ("connected_clients", sum(not client.is_replica for client in clients)),
+        ("connected_clients", connected),
         ("cluster_connections", 0),
         ("maxclients", server.config.maxclients),
-        ("client_recent_max_input_buffer", max((client.query_buffer_size for client in clients), default=0)),
-        ("client_recent_max_output_buffer", max((client.output_buffer_size for client in clients), default=0)),
-        ("blocked_clients", len(blocked) + sum(client.is_held for client in clients)),
+        ("client_recent_max_input_buffer", input_size_max),
+        ("client_recent_max_output_buffer", output_size_max),
+        ("blocked_clients", len(blocked) + held),
         ("tracking_clients", len(server.context.tracking.clients)),
-        ("pubsub_clients", sum(client.is_subscriber for client in clients)),
-        ("watching_clients", sum(bool(client.transaction.watched) for client in clients)),
-        ("clients_in_timeout_table", sum(waiting.block_ms is not None for _, waiting in blocked)),
-        ("active_clients", sum(now_ms - client.last_active_ms <= ACTIVE_MS_MAX for client in clients)),
-        ("total_watched_keys", sum(len(database.watchers) for database in server.store.databases)),
+        ("pubsub_clients", subscribing),
+        ("watching_clients", watching),
+        ("clients_in_timeout_table", timed),
+        ("active_clients", active),
+        ("total_watched_keys", sum([len(database.watchers) for database in server.store.databases])),
         ("total_blocking_keys", len(keys)),
         ("total_blocking_keys_on_nokey", len(keys_of_groups)),
     ]
@@ -144,9 +159,9 @@ def stats_fields(server: Source) -> Fields:
     stats = server.stats
     slow = server.context.slow_log.tally
     clients = server.clients.values()
-    pipelined_count = stats.pipelined_before + sum(client.pipeline_length_sum for client in clients)
+    pipelined_count = stats.pipelined_before + sum([client.pipeline_length_sum for client in clients])
     exceeded_ns = 0 if stats.exceeded_since_ns is None else perf_counter_ns() - stats.exceeded_since_ns
-    reads_count = stats.reads_before + sum(client.reads_count for client in clients)
+    reads_count = stats.reads_before + sum([client.reads_count for client in clients])
     return [
         ("total_connections_received", stats.connections_received),
         ("total_commands_processed", stats.commands_processed),
@@ -175,8 +190,8 @@ def stats_fields(server: Source) -> Fields:
         ("evicted_scripts", server.context.scripts.evicted_count),
         ("total_eviction_exceeded_time", (stats.exceeded_ns + exceeded_ns) // 1_000_000),
         ("current_eviction_exceeded_time", exceeded_ns // 1_000_000),
-        ("keyspace_hits", sum(db.hits for db in server.store.databases)),
-        ("keyspace_misses", sum(db.misses for db in server.store.databases)),
+        ("keyspace_hits", sum([db.hits for db in server.store.databases])),
+        ("keyspace_misses", sum([db.misses for db in server.store.databases])),
         ("pubsub_channels", len(server.context.subscriptions.channels.by_name)),
         ("pubsub_patterns", len(server.context.subscriptions.patterns.by_name)),
         ("pubsubshard_channels", len(server.context.subscriptions.shard_channels.by_name)),
@@ -363,8 +378,8 @@ def latency_fields(server: Source) -> Fields:
     names = [f"p{percent:.15g}" for percent in percents]
     fields: Fields = []
     for row in named_rows():
-        if row.durations.count:
-            found = row.durations.percentiles_ns(percents)
+        found = row.durations.percentiles_ns(percents)
+        if found:
             parts = [f"{name}={value_ns / 1000:.3f}" for name, value_ns in zip(names, found, strict=True)]
             fields.append((f"latency_percentiles_usec_{row.name_lower.decode()}", ",".join(parts)))
     return fields

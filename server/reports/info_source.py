@@ -112,16 +112,9 @@ class MemoryFigures(Protocol):
     # The largest size measured, and when; Unix ms.
     peak_size: int
     peak_ms: int
-
-    @property
-    def dataset_size(self) -> int:
-        """Size of keys, values and their tables."""
-        ...
-
-    @property
-    def clients_size(self) -> int:
-        """Size of what is kept for clients."""
-        ...
+    # As of the last measurement: keys, values and their tables; what is kept for clients.
+    dataset_size: int
+    clients_size: int
 
     @property
     def used_size(self) -> int:

@@ -95,22 +95,27 @@ class Memory:
         self.is_evicting = False
         # Whether the limit is near, so that commands must be checked one by one.
         self.is_tight = False
+        # As of the last measurement: keys, values and their tables; what is kept for clients.
+        self.dataset_size = self.clients_size = 0
         self.peak_size = 0
         self.peak_ms = clock()
         # Resident memory of the interpreter and the code, before there are data.
         self._startup_resident_size = resident_size()
 
-    @property
-    def dataset_size(self) -> int:
+    def _measured_dataset(self) -> int:
         """Size of keys, values and their tables; streams as last measured."""
-        return sum(db.memory_size for db in self._databases if db.keys or db.size)
+        size = 0
+        for db in self._databases:
+            if db.size or db.keys:
+                size += db.memory_size
+        return size
 
-    @property
-    def clients_size(self) -> int:
+    def _measured_clients(self) -> int:
         """Size of clients' waiting requests and replies, subscriptions and tracked keys."""
-        tracked_size = self._context.tracking.memory_size
-        sessions = self._sessions.values()
-        return tracked_size + sum(session.client.memory_size for session in sessions)
+        size = self._context.tracking.memory_size
+        for session in self._sessions.values():
+            size += session.client.memory_size
+        return size
 
     def fragmentation(self, used_size: int, resident: int) -> tuple[float, int]:
         """How much more memory is resident than data and interpreter need: the ratio, and the difference."""
@@ -120,24 +125,35 @@ class Memory:
     @property
     def used_size(self) -> int:
         """The cheapest current figure, for one check per turn."""
-        return self._rest_size + sum(db.size for db in self._databases)
+        return self._rest_size + self._keys_size
+
+    @property
+    def _keys_size(self) -> int:
+        """Size of keys and values; streams as last measured."""
+        size = 0
+        for db in self._databases:
+            size += db.size
+        return size
 
     def measure(self) -> int:
         """The figure for a report, with all streams measured unless they are too many."""
-        databases = self._databases
-        if sum(len(db.streams) for db in databases) <= STREAM_COUNT_AT_ONCE_MAX:
+        streams_count = 0
+        for db in self._databases:
+            streams_count += len(db.streams)
+        if streams_count <= STREAM_COUNT_AT_ONCE_MAX:
             self._recount_streams()
-        return self._refresh(self.clients_size)
+        return self._refresh(self._measured_clients())
 
     def count_all(self) -> None:
         """Measure every stream, and compare with the limit."""
         self._recount_streams()
-        self._refresh(self.clients_size)
+        self._refresh(self._measured_clients())
 
     def _recount_streams(self) -> None:
         for db in self._databases:
-            for stream in db.streams.values():
-                db.recount(stream)
+            if db.streams:
+                for stream in db.streams.values():
+                    db.recount(stream)
 
     def cron(self) -> None:
         """Measure the next streams and clients, and compare with the limit."""
@@ -163,7 +179,8 @@ class Memory:
 
     def _refresh(self, clients_size: int) -> int:
         context, log_size = self._context, self._buffers_size()
-        keys_size = sum(db.size for db in self._databases)
+        keys_size = self._keys_size
+        self.dataset_size, self.clients_size = self._measured_dataset(), clients_size
         self._rest_size = self.dataset_size - keys_size + clients_size + unpacked_size() + log_size
         self._rest_size += context.scripts.cache_size + context.scripts.memory_size
         self._rest_size += context.libraries.cache_size + context.libraries.memory_size

@@ -83,9 +83,10 @@ def memory_stats(server: Source) -> dict[bytes, object]:
 
 def memory_report(server: Source) -> str:
     """MEMORY DOCTOR: what is unusual, and what to do about it."""
-    used, resident = server.memory.measure(), resident_size()
+    used = server.memory.measure()
     if used < SMALL_SIZE:
         return "Hi Sam, there is hardly any data here yet: come back when there is some.\n"
+    resident = resident_size()
     found: list[str] = []
     if server.memory.peak_size > used * PEAK_RATIO_MAX:
         found.append(

@@ -12,10 +12,13 @@ class ConnectedClients:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
 
-    @property
-    def by_id(self) -> dict[int, Client]:
-        """Connected clients by ID, oldest first."""
-        return {client_id: session.client for client_id, session in self._dispatcher.sessions.items()}
+    def in_order(self) -> list[Client]:
+        """Connected clients, oldest first."""
+        return [session.client for session in self._dispatcher.sessions.values()]
+
+    def find(self, client_id: int) -> Client | None:
+        """The connected client of that ID."""
+        return self._dispatcher.pushes.find(client_id)
 
     def kill(self, client: Client) -> None:
         """Close a connection. A client that kills itself gets its reply first."""

@@ -295,15 +295,17 @@ class Dispatcher:
         client = session.client
         mode_before = begin_reply(client)
         row = look_up(argv)
-        if isinstance(row, ReplyError):
+        if not isinstance(row, Row):
             named = named_row(argv)
             client.last_command = NO_COMMAND if named is None else named.name_lower
-            self._reject(session, argv, row, mode_before)
+            if type(row) is UnknownCommand:
+                self.context.unserved.note(client, argv[0])
+            self._reject(session, named, argv, row, mode_before)
             return GO_ON
         client.last_command = row.name_lower
         refusal = self.admission.refusal_of(client, row, argv)
         if refusal is not None:
-            self._reject(session, argv, refusal, mode_before)
+            self._reject(session, row, argv, refusal, mode_before)
             return GO_ON
         if self.pause.end_ms is not None and self.pause.concerns(client, row):
             client.reply_mode = mode_before
@@ -340,13 +342,13 @@ class Dispatcher:
             return CLOSE
         return GO_ON if client.blocked is None else WAIT
 
-    def _reject(self, session: Session, argv: list[bytes], error: ReplyError, mode_before: ReplyMode) -> None:
-        """Answer a request that is refused or names no command."""
+    def _reject(
+        self, session: Session, row: Row | None, argv: list[bytes], error: ReplyError, mode_before: ReplyMode
+    ) -> None:
+        """Answer a request that is refused, or names no command (`row` is None)."""
         client, runner = session.client, self.runner
-        if type(error) is UnknownCommand:
-            self.context.unserved.note(client, argv[0])
         runner.begin_run(client)
-        self._answer(session, runner.rejected(client, argv, error), mode_before)
+        self._answer(session, runner.rejected(client, row, argv, error), mode_before)
         runner.end_run(session, argv)
 
     def _answer(self, session: Session, reply: Reply, mode_before: ReplyMode) -> None:
@@ -458,13 +460,15 @@ class Dispatcher:
 
     def begin_pause(self, pause_ms: int, *, writes_only: bool, cause: Cause = Cause.COMMAND) -> None:
         """Hold back commands for `pause_ms`."""
-        self.pause.begin(pause_ms, writes_only=writes_only, cause=cause)
-        self.refresh_clients()
+        if pause_ms or self.pause.end_ms is not None:
+            self.pause.begin(pause_ms, writes_only=writes_only, cause=cause)
+            self.refresh_clients()
 
     def end_pause(self, cause: Cause = Cause.COMMAND) -> None:
         """End a pause; the clients that were held continue in order of arrival."""
-        self.resumable.update(dict.fromkeys(self.pause.end(cause)))
-        self.refresh_clients()
+        if self.pause.end_ms is not None:
+            self.resumable.update(dict.fromkeys(self.pause.end(cause)))
+            self.refresh_clients()
 
     def end_due_pauses(self) -> None:
         """End the pauses whose end has passed."""

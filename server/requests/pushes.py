@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...commands.clients.courier import Courier
-from ...protocol.encoder import ENCODERS
+from ...protocol.encoder import encode2, encode3
 from ...protocol.replies import Reply
 
 if TYPE_CHECKING:
@@ -31,15 +31,22 @@ class Pushes(Courier):
         """Send a message to clients. It is encoded once for each protocol. Clients that are about to be closed get
         nothing.
         """
-        encoded: dict[int, list[bytes]] = {}
+        # Empty before there is a client with this protocol.
+        pieces2: list[bytes] = []
+        pieces3: list[bytes] = []
+        running = self.running
         for client in clients:
             if client.close_after_reply:
                 continue
-            pieces = encoded.get(client.protocol)
-            if pieces is None:
-                pieces = encoded[client.protocol] = []
-                ENCODERS[client.protocol](message, pieces)
-            if client is self.running:
+            if client.protocol == 2:
+                pieces = pieces2
+                if not pieces:
+                    encode2(message, pieces)
+            else:
+                pieces = pieces3
+                if not pieces:
+                    encode3(message, pieces)
+            if client is running:
                 self._own += pieces
                 self._own_size += sum(map(len, pieces))
             else:

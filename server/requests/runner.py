@@ -7,7 +7,6 @@ from typing import Final
 
 from ...commands.clients.client import NO_COMMAND, Client, ReplyMode
 from ...commands.clients.client_line import describe
-from ...commands.core.lookup import named_row
 from ...commands.core.table import Row, Trait
 from ...commands.execution.calls import call
 from ...commands.execution.context import Context
@@ -83,9 +82,10 @@ class Runner:
         """Hold back the messages to this client until its reply is written."""
         self._pushes.running = client
 
-    def rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:
-        """Handle a refused command: it makes an open transaction fail. A refused EXEC ends the transaction."""
-        row = named_row(argv)
+    def rejected(self, client: Client, row: Row | None, argv: list[bytes], error: ReplyError) -> ReplyError:
+        """Handle a refused command, or one that does not exist (`row` is None): it makes an open transaction fail. A
+        refused EXEC ends the transaction.
+        """
         if row is not None:
             row.rejected_calls += 1
         if row is not None and row.trait_bits & RUNS_QUEUE:

@@ -185,7 +185,7 @@ class Serving:
         client, context = waiter.client, self._context
         context.client, context.db = client, context.store.databases[waiter.db_index]
         if not client.user.is_unrestricted and (refusal := refusal_of(context, row, waiter.blocked.argv)) is not None:
-            self._end_wait(waiter, self._runner.rejected(client, waiter.blocked.argv, refusal))
+            self._end_wait(waiter, self._runner.rejected(client, row, waiter.blocked.argv, refusal))
             return True
         reply = self._runner.run_unit(row, waiter.blocked.argv, waiter.blocked.sent)
         if type(reply) is Blocked:

@@ -32,7 +32,7 @@ class UserAccounts:
         """Put changed users in force: close connections of users that were deleted, and of subscribers that may no
         longer read their channels. Other connections continue under the new rules.
         """
-        for client in self._clients.by_id.values():
+        for client in self._clients.in_order():
             if not may_stay(self._context, client):
                 client.user, client.authenticated = self.users.default, False
                 self._clients.kill(client)

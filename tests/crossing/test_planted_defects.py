@@ -19,7 +19,8 @@ from headrace.persistence.errors import LogError
 from headrace.persistence.folder import LogFolder
 from headrace.server.app import Server
 from headrace.server.configuration import config, configfile, users
-from headrace.server.configuration.config import ChangeRefused, Config, Undo, _set_failed
+from headrace.server.configuration.changes import set_failed
+from headrace.server.configuration.config import ChangeRefused, Config, Undo
 from headrace.server.requests.serving import Serving
 from headrace.server.requests.session import Session
 from headrace.server.requests.turns import Turns
@@ -89,7 +90,7 @@ def refuse_after_the_effect(patch: pytest.MonkeyPatch) -> None:
                     self._restore(before)
                     if changed[0][1].name == b"appendonly" and self.appendonly:
                         self._preparations[b"appendonly"][0](True)
-                    raise _set_failed(typed, str(refusal)) from refusal
+                    raise set_failed(typed, str(refusal)) from refusal
 
     patch.setattr(Config, "_prepare", prepare)
 
@@ -283,7 +284,7 @@ PLANTED = [
     (start_a_log_while_loading, "loading dump.rdb", "CONFIG|SET appendonly yes", b"always", "restart|told"),
     (refuse_after_the_effect, "serving", "CONFIG|SET appendonly no bind refused", b"always", "refused|told"),
     (run_on_as_the_unblocked_client, "in MULTI", "CLIENT|UNBLOCK <waiter>", b"no", "client"),
-    (thaw_for_all, "loading a log", "CLIENT|UNPAUSE", b"no", "restart"),
+    (thaw_for_all, "loading a log", "CLIENT|PAUSE 300 WRITE; CLIENT|UNPAUSE", b"no", "restart"),
     (send_when_the_peer_reads, "a stalled reader that waits", "PING", b"always", "told"),
     (end_the_snapshot_with_the_log, "snapshot running", "CONFIG|SET appendonly no", b"everysec", "BGSAVE ended well"),
     (forget_what_the_transaction_did, "in MULTI", "DEBUG RELOAD", b"no", "restart"),
@@ -321,8 +322,8 @@ PLANTED = [
 def test_defect_that_is_put_back_is_found(
     break_it: Break, state: str, name: str, policy: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (act,) = (each for each in all_acts() if each.name == name)
-    cell = Cell(state, policy, (Step((act,)),), "kill")
+    acts = {each.name: each for each in all_acts()}
+    cell = Cell(state, policy, tuple(Step((acts[each],)) for each in name.split("; ")), "kill")
     play(cell)
     break_it(monkeypatch)
     with pytest.raises(Violation, match=message):

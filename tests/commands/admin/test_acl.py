@@ -181,6 +181,17 @@ def test_acl_pubsub_default_sets_the_channels_of_new_users(rig: Rig, admin: Call
 # -- the log of refusals -------------------------------------------------------------------------
 
 
+def test_a_rule_of_a_category_replaces_rules_of_first_arguments(rig: Rig, admin: Caller) -> None:
+    user = rig.connect()
+    admin.call("ACL SETUSER al on nopass -@all +select|1 +auth")
+    assert user.call("AUTH al x", "SELECT 1") == b"+OK\r\n+OK\r\n"
+    admin.call("ACL SETUSER al -@connection")
+    assert user.call("SELECT 1").startswith(b"-NOPERM")
+    admin.call("ACL SETUSER al +@connection -select")
+    assert user.call("SELECT 1").startswith(b"-NOPERM")
+    assert user.call("CLIENT ID", "ECHO a").endswith(b"$1\r\na\r\n")
+
+
 def test_each_kind_of_refusal_is_in_the_log_newest_first(rig: Rig, admin: Caller) -> None:
     al = user(rig, admin, "+@all -config ~a &c")
     al.call("CLIENT SETNAME worker", "GET b", "PUBLISH d x", "CONFIG GET x", "MULTI", "GET c", "AUTH al wrong")

@@ -10,7 +10,7 @@ from headrace.commands.admin import config as config_commands
 from headrace.commands.admin import info as info_commands
 from headrace.commands.clients.client import Client
 from headrace.commands.core.table import TABLE, Flag
-from headrace.protocol.replies import OK, SimpleString, Verbatim
+from headrace.protocol.replies import OK, Verbatim
 from headrace.server.configuration.config import Config
 from headrace.store.errors import GenericError
 from headrace.store.limits import Limits
@@ -82,9 +82,12 @@ def test_rewrite_writes_the_file(context: Any, tmp_path: Any) -> None:
 
 
 def test_help_returns_status_lines(context: Any) -> None:
-    lines = config_commands.config_help(context, [b"CONFIG", b"HELP"])
-    assert lines[0].startswith(b"CONFIG <subcommand>")
-    assert all(isinstance(line, SimpleString) for line in lines)
+    (reply,) = config_commands.config_help(context, [b"CONFIG", b"HELP"])
+    count, *lines, rest = reply.split(b"\r\n")
+    assert count == b"*%d" % len(lines)
+    assert lines[0].startswith(b"+CONFIG <subcommand>")
+    assert all(line.startswith(b"+") for line in lines)
+    assert rest == b""
 
 
 def test_info_lowers_section_names(context: Any) -> None:

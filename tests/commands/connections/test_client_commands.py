@@ -209,6 +209,27 @@ def test_pause_of_writes_lets_reads_through_and_holds_a_queued_write() -> None:
     assert other.output() == b"+QUEUED\r\n*1\r\n$3\r\n1-1\r\n"
 
 
+def test_a_pause_of_no_time_is_none_unless_another_one_is_in_force() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    rows = caller.client.rows
+    assert caller.call("CLIENT PAUSE 0", "CLIENT UNPAUSE", "PING") == b"+OK\r\n+OK\r\n+PONG\r\n"
+    assert rig.dispatcher.pause.end_ms is None
+    assert caller.client.rows is rows
+    caller.call("CLIENT PAUSE 100 WRITE", "CLIENT PAUSE 0 ALL")
+    assert rig.dispatcher.pause.end_ms == rig.clock() + 100
+    assert not rig.dispatcher.pause.writes_only
+
+
+def test_the_last_of_repeated_filters_decides_who_is_killed() -> None:
+    rig = Rig()
+    caller, other = rig.connect(), rig.connect()
+    assert caller.call("CLIENT KILL ID 1 ID 2 TYPE pubsub") == b":0\r\n"
+    assert caller.call("CLIENT KILL ID 1 SKIPME no SKIPME yes") == b":0\r\n"
+    assert caller.call("CLIENT KILL ID 1 ID 2 TYPE pubsub TYPE normal") == b":1\r\n"
+    assert other.client.killed
+
+
 def test_held_client_is_not_unblockable() -> None:
     rig = Rig()
     caller, other = rig.connect(), rig.connect()

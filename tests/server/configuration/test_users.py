@@ -342,6 +342,10 @@ def test_renamed_commands_answer_to_their_new_names_only(start_server: StartServ
         assert wire.call("CONFIG", "GET", "port").startswith(b"-ERR unknown command 'CONFIG'")
         assert wire.call("run", "x").startswith(b"-ERR unknown command 'run'")
         assert wire.call("ADD").startswith(b"-ERR wrong number of arguments for 'xadd'")
+        streams = wire.ask("COMMAND", "LIST", "FILTERBY", "ACLCAT", "stream")
+        assert {b"xadd", b"xread", b"xgroup|create"} <= set(streams)
+        assert b"config|set" not in wire.ask("COMMAND", "LIST", "FILTERBY", "ACLCAT", "admin")
+        assert b"config|set" not in wire.ask("ACL", "CAT", "admin")
         assert wire.call("ACL", "SETUSER", "al", "on", "nopass", "-xadd", "+config") == b"+OK\r\n"
         assert b"NULL" not in wire.call("CLIENT", "INFO")
         assert wire.call("grp", "CREATE", "s", "g", "$") == b"+OK\r\n"
