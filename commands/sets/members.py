@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from ...protocol.encoder import bulks
 from ...protocol.replies import Reply, SetReply
@@ -14,6 +15,9 @@ from ..core.member_scan import parse_cursor, parse_member_scan
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from ..execution.slices import LONG_COUNT, STEP_COUNT
+
+# Words of SREM with one member.
+SINGLE: Final = 3
 
 
 @command(
@@ -70,9 +74,7 @@ def srem(context: Context, argv: list[bytes]) -> Reply:
     value = db.find_companion(key, SetValue, context.now_ms)
     if value is None:
         return 0
-    removed = 0
-    for index in range(2, len(argv)):
-        removed += value.discard(argv[index])
+    removed = int(value.discard(argv[2])) if len(argv) == SINGLE else value.discard_all(argv[2:])
     if removed:
         db.settle(key, value, SREM)
         context.log_words(argv, removed)

@@ -323,7 +323,7 @@ def zmscore(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], SortedSetValue, context.now_ms)
     if value is None:
         return [None] * (len(argv) - 2)
-    return [value.score(member) for member in argv[2:]]
+    return value.scores(argv[2:])
 
 
 def _rank(context: Context, argv: list[bytes], *, reverse: bool) -> Reply:
@@ -429,9 +429,9 @@ def zscan(context: Context, argv: list[bytes]) -> Reply:
     if options.pattern is not None:
         found = matching_texts(options.pattern, found)
     words: list[bytes] = []
-    for member in found:
-        score = value.score(member)
+    is_listpack = value.encoding == LISTPACK
+    for member, score in zip(found, value.scores(found), strict=True):
         assert score is not None
         # A skiplist has numbers, which Redis prints with all digits here; a listpack has the texts of scores.
-        words += (member, double_text(score) if value.encoding == LISTPACK else b"%.17g" % score)
+        words += (member, double_text(score) if is_listpack else b"%.17g" % score)
     return [b"%d" % cursor, words]

@@ -460,29 +460,56 @@ cdef class ScoreOrder:
             spot = self.spot_of(place)
             if spot.index < self.chunks[spot.chunk].count and ends_with(spot.item, &needle, 0):
                 self.cut(&spot, 1)
+                self.tidy(spot.chunk)
                 return 0
         raise ValueError(place)
 
     cdef void cut(self, Spot *spot, u32 count) noexcept:
-        """Remove so many places of a chunk."""
+        """Remove so many places of a chunk, which may then be empty or small."""
         cdef Block *chunk = &self.chunks[spot.chunk]
         self.weight -= block_weight(chunk)
         remove_items(chunk, spot.item, count)
         self.weight += block_weight(chunk)
         self.groups[spot.chunk // GROUP_SIZE] -= count
         self.count -= count
-        self.tidy(spot.chunk)
 
     def remove_range(self, Py_ssize_t start, Py_ssize_t stop):
         """See `score_order_plain`."""
         cdef Spot spot
         cdef Py_ssize_t left = min(stop, <Py_ssize_t>self.count) - start
-        cdef u32 count
-        while start >= 0 and left > 0:
-            spot = self.spot_at(start)
-            count = <u32>min(left, <Py_ssize_t>(self.chunks[spot.chunk].count - spot.index))
-            self.cut(&spot, count)
+        cdef Py_ssize_t count
+        cdef u32 first, end
+        if start < 0 or left <= 0:
+            return
+        spot = self.spot_at(start)
+        count = self.chunks[spot.chunk].count - spot.index
+        if left <= count:
+            self.cut(&spot, <u32>left)
+            self.tidy(spot.chunk)
+            return
+        first = spot.chunk
+        if spot.index:
+            self.cut(&spot, <u32>count)
             left -= count
+            first += 1
+        # Whole chunks are dropped together.
+        end = first
+        while left and self.chunks[end].count <= left:
+            left -= self.chunks[end].count
+            self.count -= self.chunks[end].count
+            self.weight -= block_weight(&self.chunks[end])
+            free_block(&self.chunks[end])
+            end += 1
+        memmove(self.chunks + first, self.chunks + end, (self.chunks_count - end) * sizeof(Block))
+        self.chunks_count -= end - first
+        self.count_groups()
+        if left:
+            spot.chunk, spot.index, spot.item = first, 0, self.chunks[first].data
+            self.cut(&spot, <u32>left)
+        if first < self.chunks_count:
+            self.tidy(first)
+        if 0 < first <= self.chunks_count:
+            self.tidy(first - 1)
 
     def copy(self):
         """See `score_order_plain`."""

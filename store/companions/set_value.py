@@ -27,6 +27,8 @@ SET_SIZE: Final = 96
 INTEGERS_MAX: Final = 1 << 30
 # Members that are read at a time.
 MEMBERS_AT_ONCE: Final = 256
+# With fewer integers than this, it is faster to remove each of them alone.
+REMOVED_MIN: Final = 32
 # Shared by all sets without integers; it never gets any.
 NO_INTEGERS: Final = list[int]()
 
@@ -182,6 +184,16 @@ class SetValue(Companion):
             return False
         del self._integers[bisect_left(self._integers, number)]
         return True
+
+    def discard_all(self, members: list[bytes]) -> int:
+        """Remove members. Returns how many were there."""
+        if self._encoding != INTSET:
+            return self._members.discard_all(members)
+        if len(members) < REMOVED_MIN:
+            return sum(map(self.discard, members))
+        removed, count = set(map(as_integer, members)), len(self._integers)
+        self._integers = [number for number in self._integers if number not in removed]
+        return count - len(self._integers)
 
     # -- keeping ---------------------------------------------------------------------------------
 

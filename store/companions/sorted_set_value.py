@@ -60,6 +60,10 @@ class SortedSetValue(Companion):
         """The score of a member; None if there is no such member."""
         return self._scores.get(member)
 
+    def scores(self, members: list[bytes]) -> list[float | None]:
+        """Like `score`, for many members."""
+        return self._scores.get_all(members)
+
     def rank(self, member: bytes) -> int | None:
         """The number of members before this one; None if there is no such member."""
         score = self._scores.get(member)
@@ -151,6 +155,12 @@ class SortedSetValue(Companion):
     def remove_range(self, start: int, stop: int) -> int:
         """Remove the members from rank `start` on, before rank `stop`. Returns how many there were."""
         return self._scores.remove_range(start, stop) if start < stop else 0
+
+    def take_all(self) -> SortedSetValue:
+        """Another sorted set, which has the members from now on. This one is empty."""
+        taken = SortedSetValue(self.limits)
+        taken._scores, self._scores = self._scores, taken._scores
+        return taken
 
     # -- keeping ---------------------------------------------------------------------------------
 
