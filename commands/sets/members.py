@@ -7,7 +7,7 @@ from typing import Final
 
 from ...protocol.encoder import bulks
 from ...protocol.replies import Reply, SetReply
-from ...store.companions.set_value import SetValue
+from ...store.companions.set_value import INTSET, SetValue
 from ...store.errors import GenericError
 from ...store.events import SADD, SREM
 from ...store.glob import matching_texts
@@ -256,5 +256,7 @@ def sscan(context: Context, argv: list[bytes]) -> Reply:
     options = parse_member_scan(argv)
     if options.has_novalues:
         raise GenericError(b"NOVALUES option can only be used in HSCAN")
+    if options.pattern is None and value.encoding == INTSET and len(value) >= LONG_COUNT:
+        return (b"*2\r\n$1\r\n0\r\n*%d\r\n" % len(value), _pieces(context, value.copy()))
     found, cursor = value.scan(cursor, options.count_hint)
     return [b"%d" % cursor, found if options.pattern is None else matching_texts(options.pattern, found)]

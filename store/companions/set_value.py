@@ -27,6 +27,8 @@ SET_SIZE: Final = 96
 INTEGERS_MAX: Final = 1 << 30
 # Members that are read at a time.
 MEMBERS_AT_ONCE: Final = 256
+# Integers that are freed at once.
+INTEGERS_AT_ONCE: Final = 1024
 # With fewer integers than this, it is faster to remove each of them alone.
 REMOVED_MIN: Final = 32
 # Shared by all sets without integers; it never gets any.
@@ -149,6 +151,10 @@ class SetValue(Companion):
     def parts(self, count: int) -> Iterator[list[bytes]]:
         """Yield the members, about `count` at a time, or all at once if they are few. They must not change
         meanwhile."""
+        if self._encoding == INTSET:
+            for start in range(0, len(self._integers), count):
+                yield [b"%d" % number for number in self._integers[start : start + count]]
+            return
         cursor = 0
         while True:
             members, cursor = self.scan(cursor, count)
@@ -221,7 +227,7 @@ class SetValue(Companion):
         return twin
 
     def heaps(self) -> list[object]:
-        return [*self._members.heaps()]
+        return [self._integers] if len(self._integers) > INTEGERS_AT_ONCE else [*self._members.heaps()]
 
     def check(self) -> None:
         assert not NO_INTEGERS
