@@ -81,6 +81,11 @@ class SetValue(Companion):
         numbers_size = getsizeof(self._integers) + NUMBER_SIZE * len(self._integers) if self._integers else 0
         return SET_SIZE + numbers_size + self._members.memory_size
 
+    @property
+    def integers(self) -> list[int]:
+        """The members of an intset, ascending. They must not be changed."""
+        return self._integers
+
     # -- reading ---------------------------------------------------------------------------------
 
     def members(self) -> list[bytes]:
