@@ -32,6 +32,8 @@ except ImportError:  # there was no C compiler at installation
 NOT_A_PLACE: Final = b"could not decode requested zset member"
 # Members that are read at once.
 BATCH_COUNT: Final = 1_000
+# Members that are read at once, in addition to twice as many as are wanted.
+FEW_BATCH_COUNT: Final = 16
 
 # A sorted set with no more members is read as a whole.
 FEW_COUNT: Final = 128
@@ -234,11 +236,12 @@ class Search:
             if sum([stop - start for start, stop in ranges]) > STEP_COUNT:
                 return False
         limit, left = self._limit, STEP_COUNT
+        batch = min(2 * limit + FEW_BATCH_COUNT, BATCH_COUNT) if limit else BATCH_COUNT
         for start, stop in ranges:
-            for begin in range(start, stop, BATCH_COUNT):
+            for begin in range(start, stop, batch):
                 if left <= 0:
                     return False
-                end = min(begin + BATCH_COUNT, stop)
+                end = min(begin + batch, stop)
                 self._add_members(value.scored(begin, end), found, limit)
                 if limit and len(found) >= limit:
                     return True
@@ -382,9 +385,17 @@ class Search:
 
     def _put(self, stored: SortedSetValue, found: Found, indexes: list[int]) -> None:
         """Add the members at these indexes."""
-        for index in indexes:
-            score = found.distances[index] / self.shape.meters if self.stores_distance else found.scores[index]
-            stored.put(found.members[index], score)
+        if self.stores_distance:
+            scores = [found.distances[index] / self.shape.meters for index in indexes]
+        else:
+            scores = [found.scores[index] for index in indexes]
+        members = [found.members[index] for index in indexes]
+        # In a coarse grid a cell may be searched twice.
+        if len(set(members)) == len(members):
+            stored.add_different(members, scores)
+        else:
+            for member, score in zip(members, scores, strict=True):
+                stored.put(member, score)
 
     def _store(
         self, context: Context, argv: list[bytes], key: bytes, stored: SortedSetValue, count: int, event: Event

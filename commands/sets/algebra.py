@@ -259,6 +259,8 @@ def _card(context: Context, argv: list[bytes], operation: Operation) -> Reply:
         index += 1
     limit = limit or INT64_MAX
     sets = _sets(context, argv[2 : 2 + count])
+    if len(sets) == 1:
+        return min(_first_count(sets), limit)
     if _are_integers(sets):
         return min(len(operation.combine_integers(sets)), limit)
     parts = operation.combine(sets, max(min(limit, STEP_COUNT), PART_COUNT_MIN))

@@ -213,15 +213,27 @@ def smembers(context: Context, argv: list[bytes]) -> Reply:
     """SMEMBERS key. Returns the members. Raises WrongType. Source: Redis 1.0."""
     value = context.db.read_companion(argv[1], SetValue, context.now_ms)
     if value is not None and len(value) >= LONG_COUNT:
-        header = b"%b%d\r\n" % (b"~" if context.client.protocol == 3 else b"*", len(value))
-        return (header, _pieces(context, value.copy()))
-    return SetReply([] if value is None else value.members())
+        return (_header(context, len(value)), _pieces(context, value.copy()))
+    if value is None:
+        return SetReply([])
+    pieces = value.bulks()
+    if pieces is None:
+        return SetReply(value.members())
+    return (_header(context, len(value)), *pieces)
+
+
+def _header(context: Context, count: int) -> bytes:
+    return b"%b%d\r\n" % (b"~" if context.client.protocol == 3 else b"*", count)
 
 
 def _pieces(context: Context, value: SetValue) -> Iterator[bytes]:
     """The members of a large set that no one else has, encoded while they are sent."""
-    for members in value.parts(STEP_COUNT):
-        yield bulks(members)
+    pieces = value.bulks()
+    if pieces is not None:
+        yield from pieces
+    else:
+        for members in value.parts(STEP_COUNT):
+            yield bulks(members)
     context.store.garbage.add_value(value)
 
 

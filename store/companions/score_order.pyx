@@ -11,6 +11,7 @@ counted together. So each takes a few hundred steps for ten million places.
 """
 
 cimport cython
+from libc.math cimport signbit
 from libc.string cimport memset
 
 include "text_block.pxi"
@@ -423,6 +424,29 @@ cdef class ScoreOrder:
             self.take(place_text(old_score, member))
         self.insert(place_text(score, member))
         return packed_score(score)
+
+    def add_all(self, list members not None, list scores not None):
+        """See `score_order_plain`."""
+        cdef Py_ssize_t index, count = len(members)
+        cdef list words = [None] * (2 * count)
+        cdef list places = [None] * count
+        cdef bytes member, place
+        cdef double score
+        cdef bint has_negative_zeros = False
+        if len(scores) != count:
+            raise ValueError("each member needs a score")
+        for index in range(count):
+            member, score = members[index], scores[index]
+            if score == 0 and signbit(score):
+                has_negative_zeros = True
+            words[2 * index] = member
+            words[2 * index + 1] = packed_score(score)
+            places[index] = place_text(score, member)
+        # Places that come ascending are added in less time.
+        places.sort()
+        for place in places:
+            self.insert(place)
+        return words, has_negative_zeros
 
     cdef int insert(self, bytes place) except -1:
         """Add a place."""

@@ -232,14 +232,10 @@ class ManyScores(Scores):
         return NEW if old is None else CHANGED
 
     def add_new(self, members: list[bytes], scores: list[float]) -> int:
-        packed = [pack_score(score) for score in scores]
-        if _NEGATIVE_ZERO in packed:
+        words, has_negative_zeros = self._order.add_all(members, scores)
+        if has_negative_zeros:
             self._has_negative_zeros = True
-        new_count = self._members.put_words([word for pair in zip(members, packed, strict=True) for word in pair])
-        # An order that gets its places ascending is faster.
-        for place in sorted([place_of(score, member) for score, member in zip(scores, members, strict=True)]):
-            self._order.add(place)
-        return new_count
+        return self._members.put_words(words)
 
     def discard(self, member: bytes) -> bool:
         packed = self._members.pop(member)

@@ -94,6 +94,11 @@ class SetValue(Companion):
             return [b"%d" % number for number in self._integers]
         return self._members.names()
 
+    def bulks(self) -> Iterator[bytes] | None:
+        """The members as bulk strings of a reply, in pieces: see `Members.bulks`. None if it takes no less time to
+        encode what others return."""
+        return None if self._encoding == INTSET or self._members.are_few else self._members.bulks(True, False)
+
     def at(self, index: int) -> bytes:
         """The member at an index, in an order that lasts until a member comes or goes."""
         if self._encoding == INTSET:

@@ -141,6 +141,15 @@ class SortedSetValue(Companion):
         assert not self._is_listpack
         return self._scores.add_new(members, scores)
 
+    def add_different(self, members: list[bytes], scores: list[float]) -> None:
+        """Add members that are new and all different, in the encoding that follows from one after the other."""
+        index = 0
+        while self._is_listpack and index < len(members):
+            self.put(members[index], scores[index])
+            index += 1
+        if index < len(members):
+            self._scores.add_new(members[index:] if index else members, scores[index:] if index else scores)
+
     def fill(self, members: list[bytes], scores: list[float]) -> int:
         """Add members to a new set from a listpack of any sizes. Returns how many are new; if these are fewer, the
         sorted set must be dropped."""
