@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...store.errors import GenericError
 from ..core.numbers import INT64_MAX, parse_integer
@@ -17,12 +17,15 @@ SIGNED_SIZE_MAX: Final = 64
 UNSIGNED_SIZE_MAX: Final = 63
 
 
-class FieldType(NamedTuple):
+class FieldType:
     """An integer type, for example i16 or u8."""
 
-    is_signed: bool
-    # Number of bits.
-    size: int
+    __slots__ = ("is_signed", "size")
+
+    def __init__(self, is_signed: bool, size: int) -> None:
+        self.is_signed: Final = is_signed
+        # Number of bits.
+        self.size: Final = size
 
     @property
     def lowest(self) -> int:
@@ -61,6 +64,11 @@ class FieldType(NamedTuple):
 
 def parse_type(token: bytes) -> FieldType:
     """Returns the type that `token` names: i1 to i64, u1 to u63. Raises GenericError."""
+    kind = TYPES.get(token)
+    return _parsed(token) if kind is None else kind
+
+
+def _parsed(token: bytes) -> FieldType:
     is_signed = token[:1] == b"i"
     size = parse_integer(token[1:]) if is_signed or token[:1] == b"u" else None
     if size is None or not 1 <= size <= (SIGNED_SIZE_MAX if is_signed else UNSIGNED_SIZE_MAX):
@@ -68,3 +76,10 @@ def parse_type(token: bytes) -> FieldType:
             b"Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."
         )
     return FieldType(is_signed, size)
+
+
+TYPES: Final = {
+    b"%b%d" % (letter, size): FieldType(letter == b"i", size)
+    for letter, size_max in ((b"i", SIGNED_SIZE_MAX), (b"u", UNSIGNED_SIZE_MAX))
+    for size in range(1, size_max + 1)
+}

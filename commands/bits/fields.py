@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.database import Database
@@ -25,16 +25,19 @@ ARGUMENT_COUNTS: Final = {GET: 2, SET: 3, INCRBY: 3, OVERFLOW: 1}
 GET_ARGUMENTS: Final = (Argument("encoding"), Argument("offset", "integer"))
 
 
-class Operation(NamedTuple):
+class Operation:
     """One GET, SET or INCRBY."""
 
-    name: bytes
-    type: FieldType
-    # Index of the first bit of the field.
-    offset: int
-    # What is set or added.
-    number: int
-    overflow: bytes
+    __slots__ = ("name", "number", "offset", "overflow", "type")
+
+    def __init__(self, name: bytes, kind: FieldType, offset: int, number: int, overflow: bytes) -> None:
+        self.name: Final = name
+        self.type: Final = kind
+        # Index of the first bit of the field.
+        self.offset: Final = offset
+        # What is set or added.
+        self.number: Final = number
+        self.overflow: Final = overflow
 
     @property
     def last(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.errors import GenericError, syntax_error
@@ -22,13 +22,16 @@ UNIT_ARGUMENT: Final = Argument(
 HISTORY: Final = (("7.0.0", "Added the unit, `BYTE` or `BIT`."),)
 
 
-class BitRange(NamedTuple):
+class BitRange:
     """A range as it was asked for: indexes below 0 count from the end of the string."""
 
-    start: int
-    # None for the end of the string.
-    end: int | None
-    in_bits: bool
+    __slots__ = ("end", "in_bits", "start")
+
+    def __init__(self, start: int, end: int | None, in_bits: bool) -> None:
+        self.start: Final = start
+        # None for the end of the string.
+        self.end: Final = end
+        self.in_bits: Final = in_bits
 
     def within(self, size: int) -> tuple[int, int] | None:
         """Returns the first and the last bit of the range in a string of `size` bytes; None if the range is empty."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...store.errors import GenericError, syntax_error
 from ...store.ids import loose_number
@@ -11,13 +11,16 @@ from .numbers import integer
 COUNT_DEFAULT: Final = 10
 
 
-class MemberScan(NamedTuple):
+class MemberScan:
     """The options."""
 
-    # None if every member matches.
-    pattern: bytes | None
-    count_hint: int
-    has_novalues: bool
+    __slots__ = ("count_hint", "has_novalues", "pattern")
+
+    def __init__(self, pattern: bytes | None, count_hint: int, has_novalues: bool) -> None:
+        # None if every member matches.
+        self.pattern: Final = pattern
+        self.count_hint: Final = count_hint
+        self.has_novalues: Final = has_novalues
 
 
 def parse_cursor(token: bytes) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.companions.hash_value import HASHTABLE, HashValue
@@ -18,19 +18,24 @@ from .liveness import live_values
 TIMES: Final = {b"EX": (1000, False), b"PX": (1, False), b"EXAT": (1000, True), b"PXAT": (1, True)}
 
 
-class FieldOptions(NamedTuple):
+class FieldOptions:
     """The options of HGETEX and HSETEX."""
 
-    # PERSIST or KEEPTTL, one of `TIMES`, or None.
-    expiry: bytes | None
-    # Index of the word of the option of `TIMES`.
-    time_index: int
-    due_ms: int
-    # FNX, FXX or None.
-    condition: bytes | None
-    # Index of the first field, and the number of fields.
-    first: int
-    fields_count: int
+    __slots__ = ("condition", "due_ms", "expiry", "fields_count", "first", "time_index")
+
+    def __init__(
+        self, expiry: bytes | None, time_index: int, due_ms: int, condition: bytes | None, first: int, fields_count: int
+    ) -> None:
+        # PERSIST or KEEPTTL, one of `TIMES`, or None.
+        self.expiry: Final = expiry
+        # Index of the word of the option of `TIMES`.
+        self.time_index: Final = time_index
+        self.due_ms: Final = due_ms
+        # FNX, FXX or None.
+        self.condition: Final = condition
+        # Index of the first field, and the number of fields.
+        self.first: Final = first
+        self.fields_count: Final = fields_count
 
 
 def _parse(context: Context, argv: list[bytes], name: bytes, keep: bytes, width: int) -> FieldOptions:

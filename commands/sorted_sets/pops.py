@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...protocol.replies import NULL_ARRAY, Reply
 from ...store.companions.sorted_set_value import SortedSetValue
@@ -19,12 +19,15 @@ from .long_ranges import long_pairs, scored_pieces
 POSITIVE: Final = b"value is out of range, must be positive"
 
 
-class SeveralKeys(NamedTuple):
+class SeveralKeys:
     """The request of ZMPOP or BZMPOP after its timeout."""
 
-    keys: list[bytes]
-    from_end: bool
-    limit: int
+    __slots__ = ("from_end", "keys", "limit")
+
+    def __init__(self, keys: list[bytes], from_end: bool, limit: int) -> None:
+        self.keys: Final = keys
+        self.from_end: Final = from_end
+        self.limit: Final = limit
 
 
 def _pop(

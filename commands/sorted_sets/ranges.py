@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
 from ...store.errors import GenericError
@@ -32,12 +32,15 @@ class ScoreBound:
         self.is_exclusive = is_exclusive
 
 
-class LexBound(NamedTuple):
+class LexBound:
     """One end of a range of members. `infinity`: -1 before all members, 1 after all."""
 
-    member: bytes
-    is_exclusive: bool
-    infinity: int
+    __slots__ = ("infinity", "is_exclusive", "member")
+
+    def __init__(self, member: bytes, is_exclusive: bool, infinity: int) -> None:
+        self.member: Final = member
+        self.is_exclusive: Final = is_exclusive
+        self.infinity: Final = infinity
 
 
 def score_bound(token: bytes) -> ScoreBound:

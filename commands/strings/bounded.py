@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 from ...protocol.replies import DoubleText, Reply
@@ -24,14 +23,26 @@ TAKING_ONE: Final = (b"BYINT", b"BYFLOAT", b"LBOUND", b"UBOUND", *UNITS_MS)
 EXCLUSIVE: Final = ((b"BYINT", b"BYFLOAT"), (*UNITS_MS, b"PERSIST"), (b"ENX", b"PERSIST"))
 
 
-@dataclass(frozen=True, slots=True)
 class Addition:
     """The increment and the bounds of an INCREX. Either all three are integers, or all three are long doubles."""
 
-    increment: LongDouble
-    lowest: LongDouble
-    highest: LongDouble
-    is_whole: bool
+    __slots__ = ("highest", "increment", "is_whole", "lowest")
+
+    def __init__(self, increment: LongDouble, lowest: LongDouble, highest: LongDouble, is_whole: bool) -> None:
+        self.increment: Final = increment
+        self.lowest: Final = lowest
+        self.highest: Final = highest
+        self.is_whole: Final = is_whole
+
+
+def _is_excluded(word: bytes, options: dict[bytes, bytes]) -> bool:
+    """Whether an option excludes one of the others."""
+    for group in EXCLUSIVE:
+        if word in group:
+            for other in group:
+                if other in options:
+                    return True
+    return False
 
 
 def _parse_options(argv: list[bytes]) -> dict[bytes, bytes]:
@@ -44,7 +55,7 @@ def _parse_options(argv: list[bytes]) -> dict[bytes, bytes]:
             index += 1
         elif word not in STANDING_ALONE:
             raise syntax_error()
-        if word in options or any(word in group and options.keys() & set(group) for group in EXCLUSIVE):
+        if options and (word in options or _is_excluded(word, options)):
             raise syntax_error()
         options[word] = argv[index]
         if word == b"BYINT":
@@ -53,6 +64,15 @@ def _parse_options(argv: list[bytes]) -> dict[bytes, bytes]:
             raise GenericError(b"BYFLOAT increment cannot be Infinity")
         index += 1
     return options
+
+
+def _timed_by(options: dict[bytes, bytes]) -> bytes | None:
+    """The option that sets an expiry time."""
+    if options:
+        for word in UNITS_MS:
+            if word in options:
+                return word
+    return None
 
 
 def _addition(options: dict[bytes, bytes]) -> Addition:
@@ -142,7 +162,7 @@ def increx(context: Context, argv: list[bytes]) -> Reply:
     """
     options = _parse_options(argv)
     addition = _addition(options)
-    timed_by = next((word for word in UNITS_MS if word in options), None)
+    timed_by = _timed_by(options)
     if b"ENX" in options and timed_by is None:
         raise GenericError(b"ENX flag requires an expiration")
     due_ms = None if timed_by is None else due_time_ms(context, timed_by, options[timed_by], b"increx")
