@@ -13,6 +13,8 @@ NEVER_DUE_MS: Final = (1 << 62) - 1
 TIME_SIZE: Final = 96
 # Changed and dropped times stay in the heap until they are this many more than the others.
 STALE_SLACK: Final = 64
+# It takes no more time to make a heap anew than to add this part of it.
+HEAP_PART: Final = 8
 
 
 class DueTimes:
@@ -54,6 +56,17 @@ class DueTimes:
         """Set the time of a name."""
         self._due[name] = due_ms
         heappush(self._heap, (due_ms, name))
+        self._forget_stale()
+
+    def put_all(self, names: list[bytes], due_ms: int) -> None:
+        """Set the time of names."""
+        self._due.update(dict.fromkeys(names, due_ms))
+        if len(names) < len(self._heap) // HEAP_PART:
+            for name in names:
+                heappush(self._heap, (due_ms, name))
+        else:
+            self._heap += [(due_ms, name) for name in names]
+            heapify(self._heap)
         self._forget_stale()
 
     def drop(self, name: bytes) -> bool:

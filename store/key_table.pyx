@@ -19,6 +19,7 @@ A key is one *entry*, a block of memory:
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_ITEM
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject, PyObject_Hash
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -489,6 +490,23 @@ cdef class KeyTable:
         found.index = self.slots[self.first_slot].count - 1
         return self.extract(&found)
 
+    cdef u32 drop_shared(self) noexcept:
+        """Drop the first slot that has keys if another table has it too: its entries are not looked at, and it still
+        counts as memory. Returns the number of keys dropped."""
+        cdef Slot *slot
+        cdef u32 count
+        while self.slots[self.first_slot] == NULL:
+            self.first_slot += 1
+        slot = self.slots[self.first_slot]
+        if slot.references == 1:
+            return 0
+        count = slot.count
+        self.slots[self.first_slot] = NULL
+        slot.references -= 1
+        self.count -= count
+        self.group_counts[self.first_slot >> GROUP_BITS] -= count
+        return count
+
     # -- expiry times ----------------------------------------------------------------------------
 
     cdef inline void place(self, u32 index, Due due) noexcept:
@@ -707,20 +725,27 @@ cdef class KeyTable:
                     values.append(value_of(entries_of(slot)[index]))
         return values
 
-    def bulks(self, bint has_keys, bint has_values):
+    def bulks(self, u32 start, bint has_keys, bint has_values):
         """See `key_table_plain`."""
         cdef list pieces = []
-        cdef char *room = <char *>PyMem_Malloc(BULKS_SIZE)
-        cdef char *at = room
-        cdef char *end = room + BULKS_SIZE
+        cdef char *room
+        cdef char *at
+        cdef char *end
         cdef u32 number, index
         cdef Slot *slot
         cdef Entry *entry
         cdef PyObject *value
+        if self.slots == NULL or start >= SLOT_COUNT:
+            return pieces, 0
+        at = room = <char *>PyMem_Malloc(BULKS_SIZE)
         if room == NULL:
             raise MemoryError
+        end = room + BULKS_SIZE
         try:
-            for number in range(SLOT_COUNT if self.slots != NULL else 0):
+            for number in range(start, SLOT_COUNT):
+                if pieces or at - room >= BULKS_SIZE // 2:
+                    pieces.append(PyBytes_FromStringAndSize(room, at - room))
+                    return pieces, number
                 slot = self.slots[number]
                 for index in range(slot.count if slot != NULL else 0):
                     entry = entries_of(slot)[index]
@@ -739,7 +764,7 @@ cdef class KeyTable:
             pieces.append(PyBytes_FromStringAndSize(room, at - room))
         finally:
             PyMem_Free(room)
-        return pieces
+        return pieces, 0
 
     def scan(self, u64 cursor, Py_ssize_t count):
         """See `key_slots.KeySlots`."""
@@ -988,6 +1013,59 @@ cdef class KeyTable:
         let_go(self.extract(&found))
         return value
 
+    cdef void fetch_entries(self, list keys, Py_ssize_t start, Py_ssize_t stop) noexcept:
+        """Have the processor fetch the entries of some keys, `FETCHED_MAX` at most, all at once: see `fetch_soon`."""
+        cdef Slot *slots[FETCHED_MAX]
+        cdef u32 codes[FETCHED_MAX]
+        cdef Py_ssize_t index, count = 0
+        cdef PyObject *key
+        cdef u64 code
+        cdef u32 at
+        if self.slots == NULL:
+            return
+        for index in range(start, stop):
+            key = PyList_GET_ITEM(keys, index)
+            if not PyBytes_CheckExact(<object>key):
+                continue
+            code = <u64>PyObject_Hash(<object>key)
+            slots[count], codes[count] = self.slots[code & (SLOT_COUNT - 1)], <u32>(code >> SLOT_BITS)
+            if slots[count] != NULL:
+                FETCH_SOON(slots[count])
+                count += 1
+        for index in range(count):
+            at = <u32>((<u64>codes[index] * slots[index].count) >> 32)
+            FETCH_SOON(codes_of(slots[index]) + at)
+            FETCH_SOON(entries_of(slots[index]) + at)
+        for index in range(count):
+            at = lower_bound(slots[index], codes[index])
+            if at < slots[index].count:
+                FETCH_SOON(entries_of(slots[index])[at])
+
+    def get_keys(self, list keys not None):
+        """See `key_table_plain`."""
+        cdef Found found
+        cdef Entry *entry
+        cdef Py_ssize_t start, stop, index
+        cdef list values = []
+        for start in range(0, len(keys), FETCHED_MAX):
+            stop = min(start + FETCHED_MAX, len(keys))
+            self.fetch_entries(keys, start, stop)
+            for index in range(start, stop):
+                entry = self.find(keys[index], &found)
+                values.append(None if entry == NULL else value_of(entry))
+        return values
+
+    def pop_keys(self, list keys not None):
+        """See `key_table_plain`."""
+        cdef Py_ssize_t start, stop, index
+        cdef list values = []
+        for start in range(0, len(keys), FETCHED_MAX):
+            stop = min(start + FETCHED_MAX, len(keys))
+            self.fetch_entries(keys, start, stop)
+            for index in range(start, stop):
+                values.append(self.pop(keys[index]))
+        return values
+
     # -- whole -----------------------------------------------------------------------------------
 
     def copy(self):
@@ -1041,7 +1119,14 @@ cdef class KeyTable:
         """See `key_table_plain`."""
         cdef list values = []
         cdef Entry *entry
-        for _ in range(count):
+        cdef u32 dropped
+        while count > 0:
+            if self.count and (self.is_copy or not self.heap_count):
+                dropped = self.drop_shared()
+                if dropped:
+                    count -= dropped
+                    continue
+            count -= 1
             entry = self.extract_any()
             if entry == NULL:
                 break

@@ -27,6 +27,9 @@ DUE_SIZE: Final = NUMBER_SIZE + 80
 # Changed and dropped times stay in the heap. It is made anew when it is longer than this and than twice the rest.
 STALE_SLACK: Final = 64
 
+# Keys that `bulks` encodes at a time.
+BULKS_COUNT: Final = 1024
+
 
 class KeyTable:
     """Values and expiry times (Unix ms) by key. A value is a byte string or any other object.
@@ -62,6 +65,10 @@ class KeyTable:
         """The value of a key, None if there is no such key."""
         return self._values.get(key)
 
+    def get_keys(self, keys: list[bytes]) -> list[Any]:
+        """The value of each key, None for each that is not there."""
+        return [self._values.get(key) for key in keys]
+
     def get_live(self, key: bytes, now_ms: int) -> Value | None:
         """The value of a key; None if there is no such key, or if its expiry time is before `now_ms`."""
         due_ms = self._due.get(key)
@@ -79,11 +86,19 @@ class KeyTable:
         """The values, in the order of `items`."""
         return list(self._values.values())
 
-    def bulks(self, has_keys: bool, has_values: bool) -> list[bytes]:
-        """The keys, or their values, or each key with its value after it, as bulk strings of a reply, in pieces. All
-        values are strings."""
-        texts = self.words() if has_keys and has_values else self.values() if has_values else list(self)
-        return [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
+    def bulks(self, start: int, has_keys: bool, has_values: bool) -> tuple[list[bytes], int]:
+        """Some of the keys, or their values, or each key with its value after it, as bulk strings of a reply, in
+        pieces; and where to continue, 0 at the end. All values are strings."""
+        keys, after = self.scan(start, BULKS_COUNT)
+        pieces: list[bytes] = []
+        for key in keys:
+            text = self._values[key]
+            assert isinstance(text, bytes)
+            if has_keys:
+                pieces.append(b"$%d\r\n%b\r\n" % (len(key), key))
+            if has_values:
+                pieces.append(b"$%d\r\n%b\r\n" % (len(text), text))
+        return pieces, after
 
     def fetch_soon(self, requests: list[list[bytes]]) -> None:
         """Have the processor fetch what the first keys of some requests need, all at once: later each of them would
@@ -181,6 +196,10 @@ class KeyTable:
             self._settle_heap()
         return value
 
+    def pop_keys(self, keys: list[bytes]) -> list[Any]:
+        """Remove keys. Returns the value of each, None for each that is not there."""
+        return [self.pop(key) for key in keys]
+
     def splice(self, key: bytes, offset: int, piece: bytes) -> bool:
         """Write `piece` over the string of an existing key from `offset` on; bytes missing before it become zeros.
 
@@ -268,8 +287,8 @@ class KeyTable:
         return strings, others, expires
 
     def give_back(self, count: int) -> list[Value]:
-        """Free at most that many keys of a table that is no longer used. Returns those of their values that are
-        objects of their own."""
+        """Free about that many keys of a table that is no longer used. Returns those of their values that are
+        objects of their own, and that no copy has."""
         return [self._values.popitem()[1] for _ in range(min(count, len(self._values)))]
 
     def check(self) -> None:

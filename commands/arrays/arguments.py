@@ -40,6 +40,11 @@ def index_reply(index: int) -> Reply:
     return index if index <= INT64_MAX else BigNumber(b"%d" % index)
 
 
+def null_reply(context: Context) -> bytes:
+    """What stands for an empty index among encoded elements."""
+    return b"_\r\n" if context.client.protocol == 3 else b"$-1\r\n"
+
+
 def limit_of(token: bytes) -> int:
     """The number after LIMIT. Raises GenericError."""
     limit = integer(token)

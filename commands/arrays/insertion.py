@@ -11,7 +11,7 @@ from ...store.events import ARINSERT, ARRING, ARSEEK
 from ..core.numbers import integer_or
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
-from .arguments import KEY, READ_KEYS, UPDATE_KEYS, array_to_change, index_of, index_reply
+from .arguments import KEY, READ_KEYS, UPDATE_KEYS, array_to_change, index_of, index_reply, null_reply
 
 # Words of ARLASTITEMS with REV.
 _REVERSED: Final = 4
@@ -67,8 +67,8 @@ def arlastitems(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
     if value is None:
         return []
-    found: list[Reply] = list(value.newest(count))
-    return found if len(argv) == _REVERSED else found[::-1]
+    count = min(count, len(value))
+    return (b"*%d\r\n" % count, value.encoded_newest(count, len(argv) == _REVERSED, null_reply(context)))
 
 
 @command(

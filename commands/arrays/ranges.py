@@ -11,7 +11,7 @@ from ...store.events import ARDELRANGE
 from ..core.int64 import INT64_MAX
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
-from .arguments import DELETE_KEYS, KEY, RANGE, READ_KEYS, index_of, index_reply, limit_of
+from .arguments import DELETE_KEYS, KEY, RANGE, READ_KEYS, index_of, index_reply, limit_of, null_reply
 
 # Indexes that ARGETRANGE returns at most.
 RANGE_MAX: Final = 1_000_000
@@ -71,8 +71,10 @@ def argetrange(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
     if last - first >= RANGE_MAX:
         raise GenericError(b"range exceeds maximum of %d items" % RANGE_MAX)
-    found: list[Reply] = [None] * (last - first + 1) if value is None else value.slices.between(first, last)
-    return found if start <= end else found[::-1]
+    if value is None:
+        return [None] * (last - first + 1)
+    elements = value.slices.encoded_range(first, last, end < start, null_reply(context))
+    return (b"*%d\r\n" % (last - first + 1), elements)
 
 
 @command(

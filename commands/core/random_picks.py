@@ -23,7 +23,14 @@ OUT_OF_RANGE: Final = b"value is out of range, value must between %d and %d" % (
 def distinct_indexes(size: int, count: int) -> list[int]:
     """`count` different numbers below `size`; if these are many of them, ascending, else in random order."""
     if count * MANY_PART < size:
-        return random.sample(range(size), count)
+        drawn: set[int] = set()
+        picked: list[int] = []
+        while len(picked) < count:
+            index = int(_draw() * size)
+            if index not in drawn:
+                drawn.add(index)
+                picked.append(index)
+        return picked
     # Knuth's algorithm S: a number is taken with the chance that is left.
     found: list[int] = []
     for index in range(size):

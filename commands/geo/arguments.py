@@ -17,9 +17,6 @@ UNITS: Final = {b"M": 1.0, b"KM": 1000.0, b"FT": 0.3048, b"MI": 1609.34}
 _UNIT_TOKENS: Final = tuple(Argument(name, "pure-token", token=name.upper()) for name in ("m", "km", "ft", "mi"))
 UNIT: Final = Argument("unit", "oneof", arguments=_UNIT_TOKENS)
 
-_DISTANCE_SCALE: Final = 10_000
-_INT64_MAX: Final = 2**63 - 1
-
 
 def number(token: bytes, text: bytes = NOT_A_FLOAT) -> float:
     """A number. Raises GenericError with this text."""
@@ -43,11 +40,3 @@ def unit(token: bytes) -> float:
     if meters is None:
         raise GenericError(b"unsupported unit provided. please use M, KM, FT, MI")
     return meters
-
-
-def shown_distance(size: float) -> bytes:
-    """A distance with four digits after the point. What C cannot convert is shown as the smallest integer."""
-    scaled = size * _DISTANCE_SCALE
-    value = round(scaled) if abs(scaled) <= _INT64_MAX else -_INT64_MAX - 1
-    whole, part = divmod(abs(value), _DISTANCE_SCALE)
-    return b"%b%d.%04d" % (b"-" if value < 0 else b"", whole, part)

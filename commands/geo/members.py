@@ -10,9 +10,17 @@ from ...store.errors import syntax_error
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from ..sorted_sets.members import zadd
-from .arguments import UNIT, place, shown_distance, unit
-from .geohash import place_of, score_of, text_of
+from .arguments import UNIT, place, unit
+from .geohash import place_of, score_of
 from .shapes import distance
+
+try:
+    from .nearby import shown_distance, text_of
+except ImportError:  # there was no C compiler at installation
+    from .nearby_plain import shown_distance, text_of
+
+# Compiled code calls it in less time than a name that is imported, which it looks up at each call.
+_text_of: Final = text_of
 
 ADD_OPTIONS: Final = frozenset((b"NX", b"XX", b"CH"))
 
@@ -117,8 +125,9 @@ def geohash(context: Context, argv: list[bytes]) -> Reply:
     Raises WrongType. Source: Redis 3.2.
     """
     value = context.db.read_companion(argv[1], SortedSetValue, context.now_ms)
-    scores = [None if value is None else value.score(member) for member in argv[2:]]
-    return [None if score is None else text_of(score) for score in scores]
+    if value is None:
+        return [None] * (len(argv) - 2)
+    return [None if score is None else _text_of(score) for score in value.scores(argv[2:])]
 
 
 @command(

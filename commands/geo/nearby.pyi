@@ -1,5 +1,7 @@
 def add_nearby(
     scored: list[tuple[bytes, float]],
+    first: float,
+    after: float,
     longitude: float,
     latitude: float,
     radius: float,
@@ -10,3 +12,8 @@ def add_nearby(
     distances: list[float],
     limit: int,
 ) -> None: ...
+def cell_ranges(
+    longitude: float, latitude: float, meters: float, radius: float, width: float, height: float
+) -> list[tuple[float, float]]: ...
+def shown_distance(size: float) -> bytes: ...
+def text_of(score: float) -> bytes: ...

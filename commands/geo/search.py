@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final
 
@@ -16,20 +17,30 @@ from ..core.sorted_runs import sort_in_steps
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
 from ..execution.slices import STEP_COUNT, carried_out, free_in_steps, is_awaited, result_of
-from ..sorted_sets.ranges import ScoreBound, score_ranks
 from ..sorting.partial_sort import sort_part
-from .arguments import number, place, shown_distance, unit
-from .geohash import Cell, place_of
+from .arguments import number, place, unit
+from .geohash import place_of
 from .shapes import Shape
 
 try:
-    from .nearby import add_nearby
+    from ...store.companions.places import score_bytes
+    from .nearby import add_nearby, cell_ranges, shown_distance
 except ImportError:  # there was no C compiler at installation
-    from .nearby_plain import add_nearby
+    from ...store.companions.places_plain import score_bytes
+    from .nearby_plain import add_nearby, cell_ranges, shown_distance
 
 NOT_A_PLACE: Final = b"could not decode requested zset member"
 # Members that are read at once.
 BATCH_COUNT: Final = 1_000
+# Members that are read at once, in addition to twice as many as are wanted.
+FEW_BATCH_COUNT: Final = 16
+
+# A sorted set with no more members is read as a whole.
+FEW_COUNT: Final = 128
+# Compiled code calls these in less time than names that are imported, which it looks up at each call.
+_add_nearby: Final = add_nearby
+_score_bytes: Final = score_bytes
+_shown_distance: Final = shown_distance
 
 # The ranks from and before which members are.
 Range = tuple[int, int]
@@ -162,7 +173,7 @@ class Search:
 
     def check_options(self, store_name: bytes) -> None:
         """Check options that exclude or need each other. Raises GenericError."""
-        if self.destination is not None and (self.with_distance or self.with_hash or self.with_coordinates):
+        if self.destination is not None and self._has_parts:
             raise GenericError(b"%b is not compatible with WITHDIST, WITHHASH and WITHCOORD options" % store_name)
 
     def check_area(self, command_word: bytes) -> None:
@@ -185,6 +196,8 @@ class Search:
         if value is not None and not self._find_few(value, found):
             steps = self._steps(context, value)
             return self._finished(context, argv, event, carried_out(context, argv, len(value), steps))
+        if not self._is_ordered and self.destination is None and not self._has_parts:
+            return found.members
         indexes = self._order(found)
         if self.destination is None:
             return [self._shown(found, index) for index in indexes]
@@ -194,15 +207,14 @@ class Search:
 
     def _ranges(self, value: SortedSetValue) -> Iterator[Range]:
         """Yield the ranks from and before which the members of each cell are."""
-        center, *neighbours = self.shape.cells()
-        before: Cell | None = None
-        for cell in (center, *neighbours):
-            # In a coarse grid neighbours may be the same. As in Redis, only one after the other is noticed.
-            if before is not None and cell.is_same(before):
-                continue
-            first, after = cell.scores()
-            yield score_ranks(value, ScoreBound(first, False), ScoreBound(after, True))
-            before = None if cell is center else cell
+        for first, after in self._cell_ranges():
+            yield value.rank_of_place(_score_bytes(first)), value.rank_of_place(_score_bytes(after))
+
+    def _cell_ranges(self) -> list[tuple[float, float]]:
+        """The scores of the members of each cell: see `nearby_plain.cell_ranges`."""
+        shape = self.shape
+        radius = -1.0 if shape.radius is None else shape.radius
+        return cell_ranges(shape.longitude, shape.latitude, shape.meters, radius, shape.width, shape.height)
 
     @property
     def _limit(self) -> int:
@@ -213,18 +225,24 @@ class Search:
         """Find the members in the shape, in the order of the cells and their scores. Returns False if many have to be
         looked at.
         """
+        if len(value) <= FEW_COUNT:
+            scored = value.scored(0, len(value))
+            for first, after in self._cell_ranges():
+                self._add_members(scored, found, self._limit, first, after)
+            return True
         ranges: Iterable[Range] = self._ranges(value)
         if len(value) > STEP_COUNT and not self.any:
             ranges = list(ranges)
             if sum([stop - start for start, stop in ranges]) > STEP_COUNT:
                 return False
         limit, left = self._limit, STEP_COUNT
+        batch = min(2 * limit + FEW_BATCH_COUNT, BATCH_COUNT) if limit else BATCH_COUNT
         for start, stop in ranges:
-            for begin in range(start, stop, BATCH_COUNT):
+            for begin in range(start, stop, batch):
                 if left <= 0:
                     return False
-                end = min(begin + BATCH_COUNT, stop)
-                self._add_members(value, begin, end, found, limit)
+                end = min(begin + batch, stop)
+                self._add_members(value.scored(begin, end), found, limit)
                 if limit and len(found) >= limit:
                     return True
                 left -= end - begin
@@ -235,7 +253,7 @@ class Search:
         limit = self._limit
         for start, stop in self._ranges(value):
             for begin in range(start, stop, BATCH_COUNT):
-                self._add_members(value, begin, min(begin + BATCH_COUNT, stop), found, limit)
+                self._add_members(value.scored(begin, min(begin + BATCH_COUNT, stop)), found, limit)
                 if limit and len(found) >= limit:
                     return
                 yield
@@ -276,11 +294,19 @@ class Search:
             return encoded(count, content)
         return self._store(context, argv, self.destination, content, count, event)
 
-    def _add_members(self, value: SortedSetValue, start: int, stop: int, found: Found, limit: int) -> None:
-        """Add the members between two ranks that are in the shape, until there are as many as `limit`, unless 0."""
+    def _add_members(
+        self,
+        scored: list[tuple[bytes, float]],
+        found: Found,
+        limit: int,
+        first: float = -math.inf,
+        after: float = math.inf,
+    ) -> None:
+        """Add members with scores in a range that are in the shape, until there are as many as `limit`, unless 0."""
         shape = self.shape
-        add_nearby(
-            value.scored(start, stop), shape.longitude, shape.latitude, *shape.sizes(),
+        radius, half_width, half_height = shape.sizes()
+        _add_nearby(
+            scored, first, after, shape.longitude, shape.latitude, radius, half_width, half_height,
             found.members, found.scores, found.distances, limit,
         )  # fmt: skip
 
@@ -297,12 +323,12 @@ class Search:
             return indexes
         count = min(self.count, len(found)) if self.count else len(found)
         distances = found.distances
-        ranks = {size: rank for rank, size in enumerate(sorted(set(distances), reverse=not self.is_ascending))}
-        keys = [ranks[size] for size in distances]
-        if count < len(found) and len(ranks) < len(found):
-            result_of(sort_part(keys, indexes, 0, count))
-        else:
-            indexes.sort(key=keys.__getitem__)
+        if count < len(found):
+            ranks = {size: rank for rank, size in enumerate(sorted(set(distances), reverse=not self.is_ascending))}
+            if len(ranks) < len(found):
+                result_of(sort_part([ranks[size] for size in distances], indexes, 0, count))
+                return indexes[:count]
+        indexes.sort(key=distances.__getitem__, reverse=not self.is_ascending)
         return indexes[:count]
 
     def _order_in_steps(self, found: Found) -> Generator[None, None, list[int]]:
@@ -332,14 +358,19 @@ class Search:
             return nearest
         return indexes
 
+    @property
+    def _has_parts(self) -> bool:
+        """Whether the reply has more than the members."""
+        return self.with_distance or self.with_hash or self.with_coordinates
+
     def _shown(self, found: Found, index: int) -> Reply:
         """A member as the reply has it: alone, or with its distance, its score and its place."""
         member = found.members[index]
-        if not (self.with_distance or self.with_hash or self.with_coordinates):
+        if not self._has_parts:
             return member
         shown_parts: list[Reply] = [member]
         if self.with_distance:
-            shown_parts.append(shown_distance(found.distances[index] / self.shape.meters))
+            shown_parts.append(_shown_distance(found.distances[index] / self.shape.meters))
         if self.with_hash:
             shown_parts.append(int(found.scores[index]))
         if self.with_coordinates:
@@ -354,9 +385,17 @@ class Search:
 
     def _put(self, stored: SortedSetValue, found: Found, indexes: list[int]) -> None:
         """Add the members at these indexes."""
-        for index in indexes:
-            score = found.distances[index] / self.shape.meters if self.stores_distance else found.scores[index]
-            stored.put(found.members[index], score)
+        if self.stores_distance:
+            scores = [found.distances[index] / self.shape.meters for index in indexes]
+        else:
+            scores = [found.scores[index] for index in indexes]
+        members = [found.members[index] for index in indexes]
+        # In a coarse grid a cell may be searched twice.
+        if len(set(members)) == len(members):
+            stored.add_different(members, scores)
+        else:
+            for member, score in zip(members, scores, strict=True):
+                stored.put(member, score)
 
     def _store(
         self, context: Context, argv: list[bytes], key: bytes, stored: SortedSetValue, count: int, event: Event

@@ -91,6 +91,22 @@ def _holds(condition: bytes | None, old_ms: int | None, due_ms: int) -> bool:
     return old_ms is not None and (condition == b"XX" or due_ms > old_ms)
 
 
+def _expire_one(
+    context: Context, key: bytes, value: HashValue, field: bytes, due_ms: int, condition: bytes | None
+) -> int:
+    """Sets the expiry time of a field, or removes it if that is over. Returns the number for it."""
+    if field not in value:
+        return MISSING
+    if not _holds(condition, value.due_ms(field), due_ms):
+        return UNCHANGED
+    if due_ms <= context.db.member_time_ms(context.now_ms):
+        value.pop(field)
+        context.log_expired_field(key, field)
+        return REMOVED
+    value.expire_at(field, due_ms)
+    return CHANGED
+
+
 def _expire(context: Context, argv: list[bytes], name: bytes, unit_ms: int, *, is_absolute: bool = False) -> Reply:
     """Sets the expiry times of fields. Returns a number for each. Raises GenericError, WrongType."""
     key, db, now_ms = argv[1], context.db, context.now_ms
@@ -101,22 +117,21 @@ def _expire(context: Context, argv: list[bytes], name: bytes, unit_ms: int, *, i
     if value is None:
         return [MISSING] * count
     value.become_listpack_ex()
-    live_ms = db.member_time_ms(now_ms)
     replies: list[int] = []
     changed: list[bytes] = []
-    for field in fields:
-        if field not in value:
-            replies.append(MISSING)
-        elif not _holds(condition, value.due_ms(field), due_ms):
-            replies.append(UNCHANGED)
-        elif due_ms <= live_ms:
-            value.pop(field)
-            context.log_expired_field(key, field)
-            replies.append(REMOVED)
-        else:
-            value.expire_at(field, due_ms)
-            changed.append(field)
-            replies.append(CHANGED)
+    if condition is None and due_ms > db.member_time_ms(now_ms):
+        for field, text in zip(fields, value.get_all(fields), strict=True):
+            if text is None:
+                replies.append(MISSING)
+            else:
+                changed.append(field)
+                replies.append(CHANGED)
+        value.expire_all_at(changed, due_ms)
+    else:
+        for field in fields:
+            replies.append(_expire_one(context, key, value, field, due_ms, condition))
+            if replies[-1] == CHANGED:
+                changed.append(field)
     if changed:
         options = () if condition is None else (condition,)
         context.log_words(
@@ -137,12 +152,11 @@ def _times(context: Context, argv: list[bytes], unit_ms: int, *, is_absolute: bo
         return [MISSING] * len(fields)
     live_ms = context.db.member_time_ms(now_ms)
     replies: list[int] = []
-    for field in fields:
-        due_ms = value.due_ms(field)
-        if field not in value or value.is_due(field, live_ms):
+    for field, due_ms in zip(fields, value.due_times(fields), strict=True):
+        if not due_ms:
+            replies.append(NO_TIME if field in value else MISSING)
+        elif due_ms < live_ms:
             replies.append(MISSING)
-        elif due_ms is None:
-            replies.append(NO_TIME)
         else:
             time_ms = due_ms if is_absolute else max(due_ms - now_ms, 0)
             # As Redis rounds.

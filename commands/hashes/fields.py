@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from ...protocol.replies import OK, Pairs, Reply
 from ...store.companions.hash_value import HashValue
+from ...store.companions.members import Members
 from ...store.errors import wrong_number_of_arguments
 from ...store.events import HDEL, HEXPIRED, HSET
 from ...store.glob import matching_texts
 from ..core.member_scan import parse_cursor, parse_member_scan
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from ..execution.slices import LONG_COUNT
 from .liveness import live_value
 
 
@@ -172,6 +177,8 @@ def hmget(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return [None] * (len(argv) - 2)
     live_ms = db.member_time_ms(context.now_ms)
+    if value.first_due_ms >= live_ms:
+        return value.get_all(argv[2:])
     has_expired = False
     texts: list[bytes | None] = []
     for field in argv[2:]:
@@ -186,6 +193,26 @@ def hmget(context: Context, argv: list[bytes]) -> Reply:
     if not len(value):
         db.discard(key)
     return texts
+
+
+def _bulks(
+    context: Context, value: HashValue, live_ms: int, has_fields: bool, has_values: bool
+) -> tuple[Any, ...] | None:
+    """The elements of a reply with all fields, or their values, or both in turn; None if it takes no less time to
+    encode what other methods of the hash return. Those of a large hash are encoded while they are sent."""
+    members = value.live_members(live_ms)
+    if members is None:
+        return None
+    if len(members) < LONG_COUNT:
+        return tuple(members.bulks(has_fields, has_values))
+    return (_pieces(context, members.copy(), has_fields, has_values),)
+
+
+def _pieces(context: Context, members: Members, has_fields: bool, has_values: bool) -> Iterator[bytes]:
+    """The elements of a reply with the fields of a large hash, which no one else has."""
+    yield from members.bulks(has_fields, has_values)
+    for heap in members.heaps():
+        context.store.garbage.add(heap)
 
 
 @command(
@@ -207,7 +234,7 @@ def hgetall(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return Pairs([])
     live_ms = context.db.member_time_ms(context.now_ms)
-    bulks = value.live_bulks(live_ms, True, True)
+    bulks = _bulks(context, value, live_ms, True, True)
     if bulks is not None:
         return (b"*%d\r\n" % (2 * len(value)) if context.client.protocol == 2 else b"%%%d\r\n" % len(value), *bulks)
     return value.live_words(live_ms) if context.client.protocol == 2 else Pairs(value.live_items(live_ms))
@@ -232,7 +259,7 @@ def hkeys(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return []
     live_ms = context.db.member_time_ms(context.now_ms)
-    bulks = value.live_bulks(live_ms, True, False)
+    bulks = _bulks(context, value, live_ms, True, False)
     return value.live_fields(live_ms) if bulks is None else (b"*%d\r\n" % len(value), *bulks)
 
 
@@ -255,7 +282,7 @@ def hvals(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return []
     live_ms = context.db.member_time_ms(context.now_ms)
-    bulks = value.live_bulks(live_ms, False, True)
+    bulks = _bulks(context, value, live_ms, False, True)
     return value.live_values(live_ms) if bulks is None else (b"*%d\r\n" % len(value), *bulks)
 
 
@@ -341,9 +368,8 @@ def hdel(context: Context, argv: list[bytes]) -> Reply:
     value = db.find_companion(key, HashValue, context.now_ms)
     if value is None:
         return 0
-    removed = 0
-    for index in range(2, len(argv)):
-        removed += value.pop(argv[index]) is not None
+    fields = argv[2:]
+    removed = len(fields) - value.pop_all(fields).count(None)
     if removed:
         db.settle(key, value, HDEL)
         context.log_words(argv, removed)
@@ -389,4 +415,4 @@ def hscan(context: Context, argv: list[bytes]) -> Reply:
         found = matching_texts(options.pattern, found)
     if options.has_novalues:
         return [b"%d" % cursor, found]
-    return [b"%d" % cursor, [word for field in found for word in (field, value.get(field))]]
+    return [b"%d" % cursor, [word for pair in zip(found, value.get_all(found), strict=True) for word in pair]]

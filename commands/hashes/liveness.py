@@ -21,6 +21,8 @@ def live_values(context: Context, key: bytes, value: HashValue, fields: list[byt
     to discard."""
     db = context.db
     live_ms = db.member_time_ms(context.now_ms)
+    if value.first_due_ms >= live_ms:
+        return value.get_all(fields)
     has_expired = False
     texts: list[bytes | None] = []
     for field in fields:

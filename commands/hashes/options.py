@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...protocol.replies import Reply
-from ...store.companions.hash_value import HashValue
+from ...store.companions.hash_value import HASHTABLE, HashValue
 from ...store.errors import GenericError, shown_last, wrong_number_of_arguments
 from ...store.events import HDEL, HEXPIRE, HEXPIRED, HPERSIST, HSET
 from ..core.numbers import parse_integer
@@ -27,15 +27,15 @@ class FieldOptions:
         self, expiry: bytes | None, time_index: int, due_ms: int, condition: bytes | None, first: int, fields_count: int
     ) -> None:
         # PERSIST or KEEPTTL, one of `TIMES`, or None.
-        self.expiry = expiry
+        self.expiry: Final = expiry
         # Index of the word of the option of `TIMES`.
-        self.time_index = time_index
-        self.due_ms = due_ms
+        self.time_index: Final = time_index
+        self.due_ms: Final = due_ms
         # FNX, FXX or None.
-        self.condition = condition
+        self.condition: Final = condition
         # Index of the first field, and the number of fields.
-        self.first = first
-        self.fields_count = fields_count
+        self.first: Final = first
+        self.fields_count: Final = fields_count
 
 
 def _parse(context: Context, argv: list[bytes], name: bytes, keep: bytes, width: int) -> FieldOptions:
@@ -154,12 +154,16 @@ def hgetdel(context: Context, argv: list[bytes]) -> Reply:
     fields = named_fields(argv)
     if value is None:
         return [None] * len(fields)
-    replies: list[bytes | None] = []
-    removed_count = 0
-    for field, text in zip(fields, live_values(context, key, value, fields), strict=True):
-        is_there = text is not None and value.pop(field) is not None
-        replies.append(text if is_there else None)
-        removed_count += is_there
+    if value.first_due_ms >= db.member_time_ms(context.now_ms):
+        replies = value.pop_all(fields)
+    else:
+        texts = live_values(context, key, value, fields)
+        # A field that is named twice is there once.
+        replies = [
+            text if text is not None and value.pop(field) is not None else None
+            for field, text in zip(fields, texts, strict=True)
+        ]
+    removed_count = len(fields) - replies.count(None)
     if removed_count:
         db.settle(key, value, HDEL)
         context.log_words([b"HDEL", key, *fields], removed_count)
@@ -233,8 +237,7 @@ def hgetex(context: Context, argv: list[bytes]) -> Reply:
             db.settle(key, value, HPERSIST)
             context.log_words([b"HPERSIST", key, *words], count)
     else:
-        for field in present:
-            value.expire_at(field, options.due_ms)
+        value.expire_all_at(present, options.due_ms)
         db.settle(key, value, HEXPIRE)
         context.log_words([b"HPEXPIREAT", key, b"%d" % options.due_ms, *words], len(present))
     return replies
@@ -318,13 +321,19 @@ def hsetex(context: Context, argv: list[bytes]) -> Reply:
     if has_time:
         value.become_listpack_ex()
     is_over = has_time and options.due_ms <= db.member_time_ms(now_ms)
-    for field, text in zip(fields, texts, strict=True):
-        value.set(field, text, keeps_time=options.expiry == b"KEEPTTL", may_be_long=has_template)
-        if is_over:
-            value.pop(field)
-            context.log_expired_field(key, field)
-        elif has_time:
-            value.expire_at(field, options.due_ms)
+    keeps_times = options.expiry == b"KEEPTTL"
+    if value.encoding == HASHTABLE and not is_over:
+        value.set_words(argv[options.first : end], keeps_times=keeps_times or has_time)
+        if has_time:
+            value.expire_all_at(fields, options.due_ms)
+    else:
+        for field, text in zip(fields, texts, strict=True):
+            value.set(field, text, keeps_time=keeps_times, may_be_long=has_template)
+            if is_over:
+                value.pop(field)
+                context.log_expired_field(key, field)
+            elif has_time:
+                value.expire_at(field, options.due_ms)
     if not has_time:
         value.take_template()
         db.settle(key, value, HSET)

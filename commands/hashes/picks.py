@@ -66,7 +66,7 @@ def hrandfield(context: Context, argv: list[bytes]) -> Reply:
         return _random_field(value, live_ms)
     if -max(PICKS_PER_PIECE, len(value)) <= count < 0 and value.first_due_ms >= live_ms:
         fields = value.at_each(repeated_indexes(len(value), -count))
-        return _with_values(context, [(field, value.get(field) or b"") for field in fields]) if has_values else fields
+        return _with_values(context, value, fields) if has_values else fields
     if count < 0:
         if not has_values:
             fields = value.live_fields(live_ms)
@@ -80,7 +80,7 @@ def hrandfield(context: Context, argv: list[bytes]) -> Reply:
             fields = random.sample(fields, count)
     else:
         fields = value.at_each(distinct_indexes(size, count))
-    return _with_values(context, [(field, value.get(field) or b"") for field in fields]) if has_values else fields
+    return _with_values(context, value, fields) if has_values else fields
 
 
 def _random_field(value: HashValue, live_ms: int) -> bytes | None:
@@ -91,7 +91,12 @@ def _random_field(value: HashValue, live_ms: int) -> bytes | None:
     return random.choice(fields) if fields else None
 
 
-def _with_values(context: Context, pairs: list[tuple[bytes, bytes]]) -> Reply:
+def _with_values(context: Context, value: HashValue, fields: list[bytes]) -> Reply:
+    """Existing fields with their values: see `_in_turn`."""
+    return _in_turn(context, list(zip(fields, value.get_all(fields), strict=True)))
+
+
+def _in_turn(context: Context, pairs: list[tuple[bytes, bytes | None]]) -> Reply:
     """Fields with their values: pairs in RESP3, in one array in RESP2."""
     if context.client.protocol == 3:
         return [list(pair) for pair in pairs]
@@ -101,7 +106,7 @@ def _with_values(context: Context, pairs: list[tuple[bytes, bytes]]) -> Reply:
 def _repeated_pairs(context: Context, pairs: list[tuple[bytes, bytes]], count: int) -> Reply:
     """The reply with `count` pairs, each drawn from all. A long one is made while it is sent."""
     if count <= PICKS_PER_PIECE:
-        return _with_values(context, random.choices(pairs, k=count))
+        return _in_turn(context, [*random.choices(pairs, k=count)])
     has_pairs = context.client.protocol == 3
     return (b"*%d\r\n" % (count if has_pairs else 2 * count), _pieces(pairs, count, b"*2\r\n" if has_pairs else b""))
 

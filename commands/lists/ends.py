@@ -35,12 +35,23 @@ def push(context: Context, key: bytes, elements: list[bytes], at_left: bool) -> 
     return length
 
 
-def pop(context: Context, key: bytes, value: ListValue, count: int, at_left: bool) -> list[bytes]:
-    """Removes elements at an end of a list, and announces it. Nothing is logged."""
-    popped = value.pop(count, at_left)
+def pop(context: Context, key: bytes, value: ListValue, at_left: bool) -> bytes:
+    """Removes the element at an end of a list, and announces it. Nothing is logged."""
+    popped = value.pop(1, at_left)[0]
+    _announce(context, key, value, at_left)
+    return popped
+
+
+def pop_array(context: Context, key: bytes, value: ListValue, count: int, at_left: bool) -> bytes:
+    """Like `pop`, for `count` elements. Returns the array of them, encoded."""
+    popped = value.pop_encoded(count, at_left)
+    _announce(context, key, value, at_left)
+    return b"*%d\r\n%b" % (count, popped)
+
+
+def _announce(context: Context, key: bytes, value: ListValue, at_left: bool) -> None:
     value.shrink()
     context.db.settle(key, value, LPOP if at_left else RPOP)
-    return popped
 
 
 def _push(context: Context, argv: list[bytes], at_left: bool) -> Reply:
@@ -66,9 +77,12 @@ def _pop(context: Context, argv: list[bytes], at_left: bool) -> Reply:
         return None if count < 0 else NULL_ARRAY
     if not count:
         return []
-    popped = pop(context, argv[1], value, max(count, 1), at_left)
-    context.log_words(argv, len(popped))
-    return popped[0] if count < 0 else popped
+    if count < 0:
+        context.log_words(argv)
+        return pop(context, argv[1], value, at_left)
+    count = min(count, len(value))
+    context.log_words(argv, count)
+    return (pop_array(context, argv[1], value, count, at_left),)
 
 
 @command(

@@ -10,7 +10,7 @@ from ..core.numbers import integer_between
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from .arguments import WHERE
-from .ends import pop
+from .ends import pop_array
 from .moves import is_left
 
 
@@ -42,10 +42,10 @@ def pop_first(context: Context, request: PopRequest) -> Reply | None:
     for key in request.keys:
         value = context.db.find_companion(key, ListValue, context.now_ms)
         if value is not None:
-            popped = pop(context, key, value, request.count, request.at_left)
-            name = b"LPOP" if request.at_left else b"RPOP"
-            context.log_words([name, key, b"%d" % len(popped)], len(popped))
-            return [key, popped]
+            count = min(request.count, len(value))
+            context.log_words([b"LPOP" if request.at_left else b"RPOP", key, b"%d" % count], count)
+            popped = pop_array(context, key, value, count, request.at_left)
+            return (b"*2\r\n$%d\r\n%b\r\n" % (len(key), key), popped)
     return None
 
 

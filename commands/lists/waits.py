@@ -34,7 +34,7 @@ def _pop(context: Context, argv: list[bytes], at_left: bool) -> Reply:
     for key in keys:
         value = context.db.find_companion(key, ListValue, context.now_ms)
         if value is not None:
-            element = pop(context, key, value, 1, at_left)[0]
+            element = pop(context, key, value, at_left)
             context.log(b"LPOP" if at_left else b"RPOP", key)
             return [key, element]
     return _wait(context, keys, argv, timeout_ms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from ...protocol.encoder import bulks
 from ...protocol.replies import Reply, SetReply
 from ...store.companions.set_value import INTSET, SetValue
 from ...store.errors import GenericError, syntax_error
@@ -12,7 +13,6 @@ from ...store.events import DEL, SDIFFSTORE, SINTERSTORE, SUNIONSTORE, Event
 from ...store.limits import Limits
 from ..core.long_replies import bulks_of
 from ..core.numbers import INT64_MAX, integer_between
-from ..core.sorted_runs import sort_in_steps
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
@@ -28,6 +28,22 @@ Parts = Iterator[list[bytes]]
 Combine = Callable[[list[SetValue | None], int], Parts]
 # Returns how many members are looked at.
 Measure = Callable[[list[SetValue | None]], int]
+# The integers of a result, in any order.
+CombineIntegers = Callable[[list[SetValue | None]], set[int]]
+
+
+class Operation:
+    """What a command does with sets. `may_repeat`: whether parts have the same members."""
+
+    __slots__ = ("combine", "combine_integers", "may_repeat", "measure")
+
+    def __init__(
+        self, combine: Combine, combine_integers: CombineIntegers, measure: Measure, *, may_repeat: bool = False
+    ) -> None:
+        self.combine: Final = combine
+        self.combine_integers: Final = combine_integers
+        self.measure: Final = measure
+        self.may_repeat: Final = may_repeat
 
 
 def _sets(context: Context, keys: list[bytes]) -> list[SetValue | None]:
@@ -109,17 +125,37 @@ def _are_integers(sets: list[SetValue | None]) -> bool:
     return all(value is None or value.encoding == INTSET for value in sets)
 
 
-def _members(sets: list[SetValue | None], parts: Parts, *, may_repeat: bool) -> list[bytes]:
-    """The different members of all parts, in the order of their first arrival or in that of integers."""
+def _common_integers(sets: list[SetValue | None]) -> set[int]:
+    present = sorted([value for value in sets if value is not None], key=len)
+    if len(present) < len(sets):
+        return set()
+    return set(present[0].integers).intersection(*[value.integers for value in present[1:]])
+
+
+def _all_integers(sets: list[SetValue | None]) -> set[int]:
+    return set[int]().union(*[value.integers for value in sets if value is not None])
+
+
+def _integers_of_first(sets: list[SetValue | None]) -> set[int]:
+    first = sets[0]
+    found = set[int]() if first is None else set(first.integers)
+    return found.difference(*[value.integers for value in sets[1:] if value is not None])
+
+
+INTERSECTION: Final = Operation(_intersection, _common_integers, _smallest_count)
+UNION: Final = Operation(_union, _all_integers, _all_count, may_repeat=True)
+DIFFERENCE: Final = Operation(_difference, _integers_of_first, _first_count)
+
+
+def _members(parts: Parts, *, may_repeat: bool) -> list[bytes]:
+    """The different members of all parts, in the order of their first arrival."""
     found: list[bytes] = []
     for part in parts:
         found += part
-    if may_repeat:
-        found = list(dict.fromkeys(found))
-    return sorted(found, key=int) if _are_integers(sets) else found
+    return list(dict.fromkeys(found)) if may_repeat else found
 
 
-def _steps(context: Context, sets: list[SetValue | None], parts: Parts, *, may_repeat: bool) -> Steps:
+def _steps(context: Context, parts: Parts, *, may_repeat: bool) -> Steps:
     """Like `_members`, a part at a time."""
     found: list[bytes] = []
     # What has arrived; a table of Python would grow in one step.
@@ -132,8 +168,6 @@ def _steps(context: Context, sets: list[SetValue | None], parts: Parts, *, may_r
         found += part
         yield
     context.store.garbage.add_value(known)
-    if _are_integers(sets):
-        found = yield from sort_in_steps(found, int, reverse=False)
     return found
 
 
@@ -146,17 +180,20 @@ def _result(limits: Limits, parts: Parts) -> Steps:
     return result
 
 
-def _store(context: Context, argv: list[bytes], combine: Combine, measure: Measure, event: Event) -> Reply:
+def _store(context: Context, argv: list[bytes], operation: Operation, event: Event) -> Reply:
     """Stores the result of sets under `argv[1]`. Returns its number of members; Blocked while they are combined."""
     db, key = context.db, argv[1]
     sets = _sets(context, argv[2:])
-    if _all_count(sets) > STEP_COUNT:
-        result = carried_out(context, argv, measure(sets), _result(context.limits, combine(sets, STEP_COUNT)))
+    result = SetValue(context.limits)
+    if _are_integers(sets):
+        result.load_integers(sorted(operation.combine_integers(sets)))
+    elif _all_count(sets) > STEP_COUNT:
+        steps = _result(context.limits, operation.combine(sets, STEP_COUNT))
+        result = carried_out(context, argv, operation.measure(sets), steps)
         if is_awaited(result):
             return result
     else:
-        result = SetValue(context.limits)
-        for part in combine(sets, STEP_COUNT):
+        for part in operation.combine(sets, STEP_COUNT):
             result.add_all(part)
     if not len(result):
         if db.delete(key, DEL):
@@ -167,19 +204,29 @@ def _store(context: Context, argv: list[bytes], combine: Combine, measure: Measu
     return len(result)
 
 
-def _read(
-    context: Context,
-    argv: list[bytes],
-    sets: list[SetValue | None],
-    combine: Combine,
-    measure: Measure,
-    *,
-    may_repeat: bool = False,
-) -> Reply:
-    """The members of a result of many members; Blocked or POSTPONED while they are combined."""
-    steps = _steps(context, sets, combine(sets, STEP_COUNT), may_repeat=may_repeat)
-    found = carried_out(context, argv, measure(sets), steps)
+def _read(context: Context, argv: list[bytes], operation: Operation) -> Reply:
+    """The members of a result; Blocked or POSTPONED while many are combined."""
+    sets = _sets(context, argv[1:])
+    if _are_integers(sets):
+        return _integers(context, sorted(operation.combine_integers(sets)))
+    parts = operation.combine(sets, STEP_COUNT)
+    if _all_count(sets) <= STEP_COUNT:
+        return SetReply(_members(parts, may_repeat=operation.may_repeat))
+    steps = _steps(context, parts, may_repeat=operation.may_repeat)
+    found = carried_out(context, argv, operation.measure(sets), steps)
     return found if is_awaited(found) else bulks_of(found, is_set=context.client.protocol == 3)
+
+
+def _integers(context: Context, numbers: list[int]) -> Reply:
+    """The reply with these integers, in their order. Many are encoded while they are sent."""
+    if len(numbers) <= STEP_COUNT:
+        return SetReply([b"%d" % number for number in numbers])
+    return (b"%b%d\r\n" % (b"~" if context.client.protocol == 3 else b"*", len(numbers)), _pieces(numbers))
+
+
+def _pieces(numbers: list[int]) -> Iterator[bytes]:
+    for start in range(0, len(numbers), STEP_COUNT):
+        yield bulks([b"%d" % number for number in numbers[start : start + STEP_COUNT]])
 
 
 def _count(context: Context, parts: Parts, limit: int, *, may_repeat: bool) -> Steps:
@@ -196,9 +243,7 @@ def _count(context: Context, parts: Parts, limit: int, *, may_repeat: bool) -> S
     return min(found, limit)
 
 
-def _card(
-    context: Context, argv: list[bytes], combine: Combine, measure: Measure, *, may_repeat: bool = False
-) -> Reply:
+def _card(context: Context, argv: list[bytes], operation: Operation) -> Reply:
     """The number of members of a result, at most LIMIT. Raises GenericError, WrongType."""
     count = integer_between(argv[1], 1, INT64_MAX, b"numkeys should be greater than 0")
     if count > len(argv) - 2:
@@ -214,10 +259,14 @@ def _card(
         index += 1
     limit = limit or INT64_MAX
     sets = _sets(context, argv[2 : 2 + count])
-    parts = combine(sets, max(min(limit, STEP_COUNT), PART_COUNT_MIN))
+    if len(sets) == 1:
+        return min(_first_count(sets), limit)
+    if _are_integers(sets):
+        return min(len(operation.combine_integers(sets)), limit)
+    parts = operation.combine(sets, max(min(limit, STEP_COUNT), PART_COUNT_MIN))
     if _all_count(sets) > STEP_COUNT:
-        steps = _count(context, parts, limit, may_repeat=may_repeat)
-        return carried_out(context, argv, measure(sets), steps)
+        steps = _count(context, parts, limit, may_repeat=operation.may_repeat)
+        return carried_out(context, argv, operation.measure(sets), steps)
     found: set[bytes] = set()
     for part in parts:
         found.update(part)
@@ -242,10 +291,7 @@ def _card(
 )
 def sinter(context: Context, argv: list[bytes]) -> Reply:
     """SINTER key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
-    sets = _sets(context, argv[1:])
-    if _all_count(sets) > STEP_COUNT:
-        return _read(context, argv, sets, _intersection, _smallest_count)
-    return SetReply(_members(sets, _intersection(sets, STEP_COUNT), may_repeat=False))
+    return _read(context, argv, INTERSECTION)
 
 
 @command(
@@ -264,10 +310,7 @@ def sinter(context: Context, argv: list[bytes]) -> Reply:
 )
 def sunion(context: Context, argv: list[bytes]) -> Reply:
     """SUNION key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
-    sets = _sets(context, argv[1:])
-    if _all_count(sets) > STEP_COUNT:
-        return _read(context, argv, sets, _union, _all_count, may_repeat=True)
-    return SetReply(_members(sets, _union(sets, STEP_COUNT), may_repeat=True))
+    return _read(context, argv, UNION)
 
 
 @command(
@@ -286,10 +329,7 @@ def sunion(context: Context, argv: list[bytes]) -> Reply:
 )
 def sdiff(context: Context, argv: list[bytes]) -> Reply:
     """SDIFF key [key ...]. Returns the members. Raises WrongType. Source: Redis 1.0."""
-    sets = _sets(context, argv[1:])
-    if _all_count(sets) > STEP_COUNT:
-        return _read(context, argv, sets, _difference, _first_count)
-    return SetReply(_members(sets, _difference(sets, STEP_COUNT), may_repeat=False))
+    return _read(context, argv, DIFFERENCE)
 
 
 @command(
@@ -313,7 +353,7 @@ def sdiff(context: Context, argv: list[bytes]) -> Reply:
 )
 def sinterstore(context: Context, argv: list[bytes]) -> Reply:
     """SINTERSTORE destination key [key ...]. Returns the size of the result. Raises WrongType. Source: Redis 1.0."""
-    return _store(context, argv, _intersection, _smallest_count, SINTERSTORE)
+    return _store(context, argv, INTERSECTION, SINTERSTORE)
 
 
 @command(
@@ -337,7 +377,7 @@ def sinterstore(context: Context, argv: list[bytes]) -> Reply:
 )
 def sunionstore(context: Context, argv: list[bytes]) -> Reply:
     """SUNIONSTORE destination key [key ...]. Returns the size of the result. Raises WrongType. Source: Redis 1.0."""
-    return _store(context, argv, _union, _all_count, SUNIONSTORE)
+    return _store(context, argv, UNION, SUNIONSTORE)
 
 
 @command(
@@ -361,7 +401,7 @@ def sunionstore(context: Context, argv: list[bytes]) -> Reply:
 )
 def sdiffstore(context: Context, argv: list[bytes]) -> Reply:
     """SDIFFSTORE destination key [key ...]. Returns the size of the result. Raises WrongType. Source: Redis 1.0."""
-    return _store(context, argv, _difference, _first_count, SDIFFSTORE)
+    return _store(context, argv, DIFFERENCE, SDIFFSTORE)
 
 
 @command(
@@ -386,7 +426,7 @@ def sintercard(context: Context, argv: list[bytes]) -> Reply:
 
     Returns the number of members, at most LIMIT unless that is 0. Raises GenericError, WrongType. Source: Redis 7.0.
     """
-    return _card(context, argv, _intersection, _smallest_count)
+    return _card(context, argv, INTERSECTION)
 
 
 @command(
@@ -413,7 +453,7 @@ def sunioncard(context: Context, argv: list[bytes]) -> Reply:
 
     Returns the number of members, at most LIMIT unless that is 0. Raises GenericError, WrongType. Source: Redis 8.10.
     """
-    return _card(context, argv, _union, _all_count, may_repeat=True)
+    return _card(context, argv, UNION)
 
 
 @command(
@@ -438,4 +478,4 @@ def sdiffcard(context: Context, argv: list[bytes]) -> Reply:
 
     Returns the number of members, at most LIMIT unless that is 0. Raises GenericError, WrongType. Source: Redis 8.10.
     """
-    return _card(context, argv, _difference, _first_count)
+    return _card(context, argv, DIFFERENCE)

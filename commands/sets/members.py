@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from ...protocol.encoder import bulks
 from ...protocol.replies import Reply, SetReply
-from ...store.companions.set_value import SetValue
+from ...store.companions.set_value import INTSET, SetValue
 from ...store.errors import GenericError
 from ...store.events import SADD, SREM
 from ...store.glob import matching_texts
@@ -14,6 +15,9 @@ from ..core.member_scan import parse_cursor, parse_member_scan
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from ..execution.slices import LONG_COUNT, STEP_COUNT
+
+# Words of SREM with one member.
+SINGLE: Final = 3
 
 
 @command(
@@ -70,9 +74,7 @@ def srem(context: Context, argv: list[bytes]) -> Reply:
     value = db.find_companion(key, SetValue, context.now_ms)
     if value is None:
         return 0
-    removed = 0
-    for index in range(2, len(argv)):
-        removed += value.discard(argv[index])
+    removed = int(value.discard(argv[2])) if len(argv) == SINGLE else value.discard_all(argv[2:])
     if removed:
         db.settle(key, value, SREM)
         context.log_words(argv, removed)
@@ -211,15 +213,27 @@ def smembers(context: Context, argv: list[bytes]) -> Reply:
     """SMEMBERS key. Returns the members. Raises WrongType. Source: Redis 1.0."""
     value = context.db.read_companion(argv[1], SetValue, context.now_ms)
     if value is not None and len(value) >= LONG_COUNT:
-        header = b"%b%d\r\n" % (b"~" if context.client.protocol == 3 else b"*", len(value))
-        return (header, _pieces(context, value.copy()))
-    return SetReply([] if value is None else value.members())
+        return (_header(context, len(value)), _pieces(context, value.copy()))
+    if value is None:
+        return SetReply([])
+    pieces = value.bulks()
+    if pieces is None:
+        return SetReply(value.members())
+    return (_header(context, len(value)), *pieces)
+
+
+def _header(context: Context, count: int) -> bytes:
+    return b"%b%d\r\n" % (b"~" if context.client.protocol == 3 else b"*", count)
 
 
 def _pieces(context: Context, value: SetValue) -> Iterator[bytes]:
     """The members of a large set that no one else has, encoded while they are sent."""
-    for members in value.parts(STEP_COUNT):
-        yield bulks(members)
+    pieces = value.bulks()
+    if pieces is not None:
+        yield from pieces
+    else:
+        for members in value.parts(STEP_COUNT):
+            yield bulks(members)
     context.store.garbage.add_value(value)
 
 
@@ -254,5 +268,7 @@ def sscan(context: Context, argv: list[bytes]) -> Reply:
     options = parse_member_scan(argv)
     if options.has_novalues:
         raise GenericError(b"NOVALUES option can only be used in HSCAN")
+    if options.pattern is None and value.encoding == INTSET and len(value) >= LONG_COUNT:
+        return (b"*2\r\n$1\r\n0\r\n*%d\r\n" % len(value), _pieces(context, value.copy()))
     found, cursor = value.scan(cursor, options.count_hint)
     return [b"%d" % cursor, found if options.pattern is None else matching_texts(options.pattern, found)]

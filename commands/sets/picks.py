@@ -64,8 +64,7 @@ def spop(context: Context, argv: list[bytes]) -> Reply:
         context.log_words([b"DEL", key], len(members))
         return SetReply(members)
     members = value.at_each(distinct_indexes(len(value), count))
-    for member in members:
-        value.discard(member)
+    value.discard_all(members)
     db.settle(key, value, SPOP)
     records_before = context.records_count
     for start in range(0, count, REMOVED_PER_RECORD):

@@ -133,11 +133,11 @@ def _union(operands: Operands) -> Scores:
     """The members of all operands."""
     found: Scores = {}
     for operand in sorted([each for each in operands.operands if each is not None], key=len):
-        table = operand.table()
+        pairs = operand.pairs()
         if not found:
-            found = {member: as_number(score) for member, score in table.items()}
+            found = {member: as_number(score) for member, score in pairs}
             continue
-        for member, score in table.items():
+        for member, score in pairs:
             old = found.get(member)
             number = as_number(score)
             found[member] = number if old is None else merged(operands.aggregate, old, number)
@@ -149,11 +149,11 @@ def _intersection(operands: Operands) -> Scores:
     present = sorted([each for each in operands.operands if each is not None], key=len)
     if len(present) < len(operands.operands):
         return {}
-    tables = [each.table() for each in present]
+    tables = [each.table() for each in present[1:]]
     found: Scores = {}
-    for member, first in tables[0].items():
+    for member, first in present[0].pairs():
         score = as_number(first)
-        for table in tables[1:]:
+        for table in tables:
             other = table.get(member)
             if other is None:
                 break
@@ -255,8 +255,7 @@ def _store(
         result = SortedSetValue(context.limits)
         if scores:
             result.expect(len(scores), max(map(len, scores)))
-        for member, score in scores.items():
-            result.put(member, score)
+        result.add_different(list(scores), list(scores.values()))
     elif is_awaited(found):
         return found
     else:

@@ -24,7 +24,8 @@ def long_range(
         return (b"*%d\r\n" % count, _members(context, value, start, stop, reverse))
     has_pairs = context.client.protocol == 3
     header = b"*%d\r\n" % (count if has_pairs else 2 * count)
-    return (header, _scored(context, value, start, stop, reverse, has_pairs))
+    pieces = scored_pieces(context, value, start, stop, reverse=reverse, has_pairs=has_pairs, has_doubles=has_pairs)
+    return (header, pieces)
 
 
 def _members(context: Context, value: SortedSetValue, start: int, stop: int, reverse: bool) -> Iterator[bytes]:
@@ -33,11 +34,21 @@ def _members(context: Context, value: SortedSetValue, start: int, stop: int, rev
     context.store.garbage.add_value(value)
 
 
-def _scored(
-    context: Context, value: SortedSetValue, start: int, stop: int, reverse: bool, has_pairs: bool
+def scored_pieces(
+    context: Context,
+    value: SortedSetValue,
+    start: int,
+    stop: int,
+    *,
+    reverse: bool,
+    has_pairs: bool,
+    has_doubles: bool,
 ) -> Iterator[bytes]:
+    """The members from rank `start` on, before rank `stop`, with their scores, as elements of a reply: see
+    `scored_bulks`. The caller must not use the sorted set afterwards."""
     for first, last in _spans(start, stop, reverse):
-        yield scored_bulks(value.scored(first, last, reverse=reverse), has_pairs=has_pairs)
+        pairs = value.scored(first, last, reverse=reverse)
+        yield scored_bulks(pairs, has_pairs=has_pairs, has_doubles=has_doubles)
     context.store.garbage.add_value(value)
 
 
@@ -47,11 +58,22 @@ def _spans(start: int, stop: int, reverse: bool) -> list[tuple[int, int]]:
     return spans[::-1] if reverse else spans
 
 
-def scored_bulks(pairs: list[tuple[bytes, float]], *, has_pairs: bool) -> bytes:
-    """Members with their scores, as elements of a reply: in pairs, which RESP3 has, or in turn."""
+def long_pairs(pairs: list[tuple[bytes, float]], *, has_pairs: bool, has_doubles: bool) -> Iterator[bytes]:
+    """Members with their scores, as elements of a reply: see `scored_bulks`. The caller must not use the list
+    afterwards: its pairs are freed one piece after the other."""
+    pairs.reverse()
+    while pairs:
+        part = pairs[: -PER_PIECE - 1 : -1]
+        del pairs[-PER_PIECE:]
+        yield scored_bulks(part, has_pairs=has_pairs, has_doubles=has_doubles)
+
+
+def scored_bulks(pairs: list[tuple[bytes, float]], *, has_pairs: bool, has_doubles: bool) -> bytes:
+    """Members with their scores, as elements of a reply: in pairs or in turn, with the doubles of RESP3 or bulk
+    strings."""
     words: list[bytes] = []
     for member, score in pairs:
         text = double_text(score)
         words.append(b"%b$%d\r\n%b\r\n" % (b"*2\r\n" if has_pairs else b"", len(member), member))
-        words.append(b",%b\r\n" % text if has_pairs else b"$%d\r\n%b\r\n" % (len(text), text))
+        words.append(b",%b\r\n" % text if has_doubles else b"$%d\r\n%b\r\n" % (len(text), text))
     return b"".join(words)

@@ -23,15 +23,50 @@ PAIR_WORDS: Final = 4
 OPTIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
 
 
-class Addition:
+class AdditionOptions:
     """The options of ZADD."""
+
+    __slots__ = ("counts_changes", "has_any", "if_greater", "if_less", "if_new", "if_there", "increments")
+
+    def __init__(self, words: list[bytes]) -> None:
+        self.has_any: Final = bool(words)
+        self.if_new: Final = b"NX" in words
+        self.if_there: Final = b"XX" in words
+        self.if_greater: Final = b"GT" in words
+        self.if_less: Final = b"LT" in words
+        self.counts_changes: Final = b"CH" in words
+        self.increments: Final = b"INCR" in words
+
+    def check(self, words_count: int) -> None:
+        """Check options that exclude each other, or a number of words of pairs. Raises GenericError."""
+        if self.if_new and self.if_there:
+            raise GenericError(b"XX and NX options at the same time are not compatible")
+        if self.if_new + self.if_greater + self.if_less > 1:
+            raise GenericError(b"GT, LT, and/or NX options at the same time are not compatible")
+        if self.increments and words_count > 2:
+            raise GenericError(b"INCR option supports a single increment-element pair")
+
+    def allow(self, old: float | None, score: float) -> bool:
+        """Whether a member with an old score, or without one, may get another score."""
+        if old is None:
+            return not self.if_there
+        if self.if_new:
+            return False
+        return not ((self.if_greater and score <= old) or (self.if_less and score >= old))
+
+
+NO_OPTIONS: Final = AdditionOptions([])
+
+
+class Addition:
+    """A request of ZADD."""
 
     __slots__ = ("options", "pairs")
 
-    def __init__(self, options: frozenset[bytes], pairs: list[tuple[float, bytes]]) -> None:
-        self.options = options
+    def __init__(self, options: AdditionOptions, pairs: list[tuple[float, bytes]]) -> None:
+        self.options: Final = options
         # Scores with their members.
-        self.pairs = pairs
+        self.pairs: Final = pairs
 
 
 def score_of(token: bytes) -> float:
@@ -45,31 +80,21 @@ def score_of(token: bytes) -> float:
 def _parse(argv: list[bytes]) -> Addition:
     """The options and pairs of ZADD. Raises GenericError."""
     first = 2
-    found: set[bytes] = set()
-    while first < len(argv) and argv[first].upper() in OPTIONS:
-        found.add(argv[first].upper())
+    found: list[bytes] = []
+    while first < len(argv):
+        word = argv[first].upper()
+        if word not in OPTIONS:
+            break
+        found.append(word)
         first += 1
     words_count = len(argv) - first
     if not words_count or words_count % 2:
         raise syntax_error()
-    if {b"NX", b"XX"} <= found:
-        raise GenericError(b"XX and NX options at the same time are not compatible")
-    if len(found & {b"NX", b"GT", b"LT"}) > 1:
-        raise GenericError(b"GT, LT, and/or NX options at the same time are not compatible")
-    if b"INCR" in found and words_count > 2:
-        raise GenericError(b"INCR option supports a single increment-element pair")
-    return Addition(
-        frozenset(found), [(score_of(argv[index]), argv[index + 1]) for index in range(first, len(argv), 2)]
-    )
-
-
-def _may_set(options: frozenset[bytes], old: float | None, score: float) -> bool:
-    """Whether the options let a member get a score."""
-    if old is None:
-        return b"XX" not in options
-    if b"NX" in options:
-        return False
-    return not ((b"GT" in options and score <= old) or (b"LT" in options and score >= old))
+    options = NO_OPTIONS
+    if found:
+        options = AdditionOptions(found)
+        options.check(words_count)
+    return Addition(options, [(score_of(argv[index]), argv[index + 1]) for index in range(first, len(argv), 2)])
 
 
 def _add(context: Context, argv: list[bytes], addition: Addition) -> Reply:
@@ -77,9 +102,9 @@ def _add(context: Context, argv: list[bytes], addition: Addition) -> Reply:
     key, db = argv[1], context.db
     options, pairs = addition.options, addition.pairs
     value = db.find_companion(key, SortedSetValue, context.now_ms)
-    increments = b"INCR" in options
+    increments = options.increments
     if value is None:
-        if b"XX" in options:
+        if options.if_there:
             return None if increments else 0
         value = SortedSetValue(context.limits)
         value.expect(len(pairs), max([len(member) for _, member in pairs]))
@@ -89,17 +114,17 @@ def _add(context: Context, argv: list[bytes], addition: Addition) -> Reply:
     added = updated = 0
     result: float | None = None
     for score, member in pairs:
-        if not options:
+        if not options.has_any:
             change = value.put(member, score)
             added += change == NEW
             updated += change == CHANGED
             continue
         old = value.score(member)
-        if increments and old is not None and b"NX" not in options:
+        if increments and old is not None and not options.if_new:
             score += old
             if score != score:
                 raise GenericError(NOT_A_NUMBER)
-        if not _may_set(options, old, score):
+        if not options.allow(old, score):
             continue
         result = score
         if old is None:
@@ -113,7 +138,7 @@ def _add(context: Context, argv: list[bytes], addition: Addition) -> Reply:
         context.log_words(argv, added + updated)
     if increments:
         return result
-    return added + updated if b"CH" in options else added
+    return added + updated if options.counts_changes else added
 
 
 def _value_for(context: Context, key: bytes, member: bytes) -> SortedSetValue:
@@ -326,7 +351,7 @@ def zmscore(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], SortedSetValue, context.now_ms)
     if value is None:
         return [None] * (len(argv) - 2)
-    return [value.score(member) for member in argv[2:]]
+    return value.scores(argv[2:])
 
 
 def _rank(context: Context, argv: list[bytes], *, reverse: bool) -> Reply:
@@ -432,9 +457,9 @@ def zscan(context: Context, argv: list[bytes]) -> Reply:
     if options.pattern is not None:
         found = matching_texts(options.pattern, found)
     words: list[bytes] = []
-    for member in found:
-        score = value.score(member)
+    is_listpack = value.encoding == LISTPACK
+    for member, score in zip(found, value.scores(found), strict=True):
         assert score is not None
         # A skiplist has numbers, which Redis prints with all digits here; a listpack has the texts of scores.
-        words += (member, double_text(score) if value.encoding == LISTPACK else b"%.17g" % score)
+        words += (member, double_text(score) if is_listpack else b"%.17g" % score)
     return [b"%d" % cursor, words]

@@ -28,6 +28,14 @@ class Operand:
     def __len__(self) -> int:
         return len(self.value)
 
+    def pairs(self) -> Pairs:
+        """The members with their weighted scores."""
+        value = self.value
+        if isinstance(value, SetValue):
+            weighted = self._weighted(1.0)
+            return [(member, weighted) for member in value.members()]
+        return self._weighted_pairs(value.scored(0, len(value)))
+
     def table(self) -> Scores:
         """The weighted scores by member."""
         value = self.value

@@ -70,13 +70,12 @@ def zrandmember(context: Context, argv: list[bytes]) -> Reply:
         members = value.members(0, size)
     else:
         members = value.at_each(distinct_indexes(size, count) if count >= 0 else repeated_indexes(size, -count))
-    return with_scores(context, [(member, _score(value, member)) for member in members]) if has_scores else members
+    return with_scores(context, _scored(value, members)) if has_scores else members
 
 
-def _score(value: SortedSetValue, member: bytes) -> float:
-    score = value.score(member)
-    assert score is not None
-    return score
+def _scored(value: SortedSetValue, members: list[bytes]) -> list[tuple[bytes, float]]:
+    """Existing members with their scores."""
+    return [(member, score) for member, score in zip(members, value.scores(members), strict=True) if score is not None]
 
 
 def _repeated_pairs(context: Context, pairs: list[tuple[bytes, float]], count: int) -> Reply:
@@ -89,4 +88,4 @@ def _pieces(pairs: list[tuple[bytes, float]], count: int, has_pairs: bool) -> It
     while count:
         picked = random.choices(pairs, k=min(count, PICKS_PER_PIECE))
         count -= len(picked)
-        yield scored_bulks(picked, has_pairs=has_pairs)
+        yield scored_bulks(picked, has_pairs=has_pairs, has_doubles=has_pairs)

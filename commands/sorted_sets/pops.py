@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from ...protocol.replies import NULL_ARRAY, Reply
@@ -12,6 +13,8 @@ from ..clients.blocking import Blocked
 from ..core.numbers import INT64_MAX, integer_between, timeout_in_seconds
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from ..execution.slices import LONG_COUNT
+from .long_ranges import long_pairs, scored_pieces
 
 POSITIVE: Final = b"value is out of range, must be positive"
 
@@ -22,9 +25,9 @@ class SeveralKeys:
     __slots__ = ("from_end", "keys", "limit")
 
     def __init__(self, keys: list[bytes], from_end: bool, limit: int) -> None:
-        self.keys = keys
-        self.from_end = from_end
-        self.limit = limit
+        self.keys: Final = keys
+        self.from_end: Final = from_end
+        self.limit: Final = limit
 
 
 def _pop(
@@ -40,6 +43,19 @@ def _pop(
     return popped
 
 
+def _pop_many(
+    context: Context, key: bytes, value: SortedSetValue, count: int, *, from_end: bool, has_pairs: bool
+) -> Iterator[bytes]:
+    """Like `_pop`, for very many members. Returns the elements of the reply, which are encoded while they are sent."""
+    has_doubles = context.client.protocol == 3
+    if count < len(value):
+        popped = _pop(context, key, value, count, from_end=from_end)
+        return long_pairs(popped, has_pairs=has_pairs, has_doubles=has_doubles)
+    taken = value.take_all()
+    context.db.settle(key, value, ZPOPMAX if from_end else ZPOPMIN)
+    return scored_pieces(context, taken, 0, count, reverse=from_end, has_pairs=has_pairs, has_doubles=has_doubles)
+
+
 def _single(context: Context, argv: list[bytes], *, from_end: bool) -> Reply:
     """ZPOPMIN or ZPOPMAX. Raises GenericError, WrongType."""
     if len(argv) > 3:
@@ -50,9 +66,14 @@ def _single(context: Context, argv: list[bytes], *, from_end: bool) -> Reply:
     value = context.db.find_companion(key, SortedSetValue, context.now_ms)
     if value is None or not count:
         return []
+    count = min(count, len(value))
+    context.log_words(argv, count)
+    has_pairs = has_count and context.client.protocol == 3
+    if count >= LONG_COUNT:
+        pieces = _pop_many(context, key, value, count, from_end=from_end, has_pairs=has_pairs)
+        return (b"*%d\r\n" % (count if has_pairs else 2 * count), pieces)
     popped = _pop(context, key, value, count, from_end=from_end)
-    context.log_words(argv, len(popped))
-    if has_count and context.client.protocol == 3:
+    if has_pairs:
         return [list(pair) for pair in popped]
     return [word for pair in popped for word in pair]
 
@@ -78,8 +99,12 @@ def _pop_from_first(context: Context, request: SeveralKeys) -> Reply:
     for key in request.keys:
         value = context.db.find_companion(key, SortedSetValue, context.now_ms)
         if value is not None:
-            popped = _pop(context, key, value, request.limit, from_end=request.from_end)
-            context.log_words([b"ZPOPMAX" if request.from_end else b"ZPOPMIN", key, b"%d" % len(popped)], len(popped))
+            count, from_end = min(request.limit, len(value)), request.from_end
+            context.log_words([b"ZPOPMAX" if from_end else b"ZPOPMIN", key, b"%d" % count], count)
+            if count >= LONG_COUNT:
+                pieces = _pop_many(context, key, value, count, from_end=from_end, has_pairs=True)
+                return (b"*2\r\n$%d\r\n%b\r\n*%d\r\n" % (len(key), key, count), pieces)
+            popped = _pop(context, key, value, count, from_end=from_end)
             return [key, [list(pair) for pair in popped]]
     return NULL_ARRAY
 

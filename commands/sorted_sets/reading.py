@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final
 
 from ...protocol.replies import Reply
-from ...store.companions.sorted_set_value import SKIPLIST, SortedSetValue
+from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import GenericError, syntax_error
 from ...store.events import DEL, ZRANGESTORE
 from ..core.numbers import integer
@@ -360,11 +360,7 @@ def _steps(request: RangeRequest, value: SortedSetValue, result: SortedSetValue,
             pairs = value.scored(max(start, stop - done - STEP_COUNT), stop - done, reverse=True)
         else:
             pairs = value.scored(start + done, min(start + done + STEP_COUNT, stop))
-        if result.encoding == SKIPLIST:
-            result.add_new([member for member, _ in pairs], [score for _, score in pairs])
-        else:
-            for member, score in pairs:
-                result.put(member, score)
+        result.add_different([member for member, _ in pairs], [score for _, score in pairs])
         yield
     return result
 
@@ -423,8 +419,8 @@ def zrangestore(context: Context, argv: list[bytes]) -> Reply:
             return found
         result = found
     else:
-        for member, score in value.scored(start, stop, reverse=request.reverse):
-            result.put(member, score)
+        pairs = value.scored(start, stop, reverse=request.reverse)
+        result.add_different([member for member, _ in pairs], [score for _, score in pairs])
     db.overwrite(key, result, ZRANGESTORE, context.now_ms)
     context.log_words(argv)
     return stop - start

@@ -13,7 +13,12 @@ from .ranges import index_ranks, lex_bound, lex_ranks, score_bound, score_ranks
 
 def _remove(context: Context, argv: list[bytes], value: SortedSetValue, ranks: tuple[int, int], event: Event) -> Reply:
     """Removes the members between two ranks. Returns how many there were."""
-    removed = value.remove_range(*ranks)
+    start, stop = ranks
+    if stop - start == len(value):
+        removed = stop - start
+        context.store.garbage.add_value(value.take_all())
+    else:
+        removed = value.remove_range(start, stop)
     if removed:
         context.db.settle(argv[1], value, event)
         context.log_words(argv, removed)

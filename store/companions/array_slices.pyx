@@ -889,6 +889,53 @@ cdef class ArraySlices:
             at += 1
         return found
 
+    def encoded_range(self, u64 first, u64 last, bint descending, bytes null not None):
+        """See `array_slices_plain`."""
+        cdef char digits[NUMBER_SIZE_MAX]
+        cdef const char *text = NULL
+        cdef const char *empty = PyBytes_AS_STRING(null)
+        cdef Py_ssize_t empty_size = PyBytes_GET_SIZE(null)
+        cdef char *buffer = NULL
+        cdef char *grown
+        cdef char *at
+        cdef Py_ssize_t size, room = 0, used = 0
+        # Of the indexes in their order, those that have been written, and the one of the next element.
+        cdef u64 done = 0, next, count = last - first + 1
+        cdef Walk walk
+        cdef bint has_more = True
+        try:
+            self.begin(&walk, first, last, descending)
+            while done < count:
+                has_more = has_more and self.advance(&walk)
+                next = count
+                size = 0
+                if has_more:
+                    next = last - walk.index if descending else walk.index - first
+                    size = view(walk.word, digits, &text)
+                size += PAIR_FRAME_SIZE + <Py_ssize_t>(next - done) * empty_size
+                if used + size > room:
+                    room = 2 * room + size + 16 * PAIR_FRAME_SIZE
+                    grown = <char *>PyMem_Realloc(buffer, room)
+                    if grown == NULL:
+                        raise MemoryError
+                    buffer = grown
+                at = buffer + used
+                while done < next:
+                    memcpy(at, empty, empty_size)
+                    at += empty_size
+                    done += 1
+                if has_more:
+                    size = view(walk.word, digits, &text)
+                    at = write_line(at, c'$', size)
+                    memcpy(at, text, size)
+                    memcpy(at + size, b"\r\n", 2)
+                    at += size + 2
+                    done += 1
+                used = at - buffer
+            return PyBytes_FromStringAndSize(buffer, used)
+        finally:
+            PyMem_Free(buffer)
+
     def pairs(self, u64 first, u64 last, i64 count, bint descending=False):
         """See `array_slices_plain`."""
         cdef list found = []
@@ -1045,16 +1092,6 @@ cdef class ArraySlices:
         return count
 
     # -- changes ---------------------------------------------------------------------------------
-
-    def newest(self, u64 index, i64 count):
-        """See `array_slices_plain`."""
-        cdef list found = []
-        cdef u64 end = self.end
-        while count > 0:
-            found.append(self.element(index))
-            index = index - 1 if index else end - 1
-            count -= 1
-        return found
 
     def put(self, u64 index, bytes text not None, u32 sparse_max):
         """See `array_slices_plain`."""

@@ -159,6 +159,13 @@ class ArraySlices:
             found[index - first] = text
         return found
 
+    def encoded_range(self, first: int, last: int, descending: bool, null: bytes) -> bytes:
+        """What `between` returns, ascending or descending, as elements of a reply: bulk strings, and `null` for each
+        empty index."""
+        found = self.between(first, last)
+        texts = found[::-1] if descending else found
+        return b"".join([null if text is None else b"$%d\r\n%b\r\n" % (len(text), text) for text in texts])
+
     def pairs(self, first: int, last: int, count: int, descending: bool = False) -> list[list[int | bytes]]:
         """The indexes and elements from `first` to `last`, both included, or from the end: up to so many."""
         found: list[list[int | bytes]] = []
@@ -242,15 +249,6 @@ class ArraySlices:
     def count_between(self, first: int, last: int) -> int:
         """The number of elements from `first` to `last`, both included."""
         return len(self.texts(first, last))
-
-    def newest(self, index: int, count: int) -> list[bytes | None]:
-        """So many elements from an index down to 0, which is followed by the last index that has an element, as in a
-        ring; None for each empty index."""
-        found: list[bytes | None] = []
-        for _ in range(count):
-            found.append(self.at(index))
-            index = index - 1 if index else self.end - 1
-        return found
 
     # -- changes ---------------------------------------------------------------------------------
 

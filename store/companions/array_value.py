@@ -90,13 +90,20 @@ class ArrayValue(Companion):
             for pair in page:
                 yield pair[0], pair[1]
 
-    def newest(self, count: int) -> list[bytes | None]:
-        """Up to so many elements before and at the cursor, the newest first, None at empty indexes.
+    def encoded_newest(self, count: int, newest_first: bool, null: bytes) -> bytes:
+        """So many elements before and at the cursor, the newest first or last, as `ArraySlices.encoded_range` returns
+        them.
 
         Index 0 is followed by the last index that has an element, as in a ring.
         """
-        index = self.end - 1 if self.cursor is None else self.cursor
-        return self.slices.newest(index, min(count, len(self)))
+        last = self.end - 1 if self.cursor is None else self.cursor
+        first = max(last - count + 1, 0)
+        before = count - (last - first + 1)
+        newest = self.slices.encoded_range(first, last, newest_first, null)
+        if not before:
+            return newest
+        oldest = self.slices.encoded_range(self.end - before, self.end - 1, newest_first, null)
+        return newest + oldest if newest_first else oldest + newest
 
     # -- changes ---------------------------------------------------------------------------------
 

@@ -92,6 +92,10 @@ class HashValue(Companion):
         """The value of a field, due or not; None if there is no such field."""
         return self._members.get(field)
 
+    def get_all(self, fields: list[bytes]) -> list[bytes | None]:
+        """Like `get`, for many fields."""
+        return self._members.get_all(fields)
+
     def items(self) -> Iterable[tuple[bytes, bytes]]:
         """The fields with their values, in the order of Redis unless it is a hash table. They must not change
         meanwhile."""
@@ -115,15 +119,15 @@ class HashValue(Companion):
             return self._members.words()
         return [word for pair in self.live_items(now_ms) for word in pair]
 
-    def live_bulks(self, now_ms: int, has_fields: bool, has_values: bool) -> list[bytes] | None:
-        """The fields that are not due, or their values, or both in turn, as bulk strings of a reply, in pieces.
+    def live_members(self, now_ms: int) -> Members | None:
+        """The fields with their values, to be encoded with `Members.bulks`.
 
-        None if there are few, if some may be due, or if they have another order: then it takes no less time than to
-        encode what others return.
+        None if there are few, if some may be due, or if they have another order: then it takes no less time to encode
+        what others return.
         """
-        if self._has_template or self.first_due_ms < now_ms:
+        if self._has_template or self.first_due_ms < now_ms or self._members.are_few:
             return None
-        return self._members.bulks(has_fields, has_values)
+        return self._members
 
     def live_values(self, now_ms: int) -> list[bytes]:
         """The values of the fields that are not due."""
@@ -193,6 +197,18 @@ class HashValue(Companion):
             self._encoding = LISTPACK_EX
         if self._encoding == LISTPACK_EX:
             self._members.place(field, lambda other: times.get(other) >= due_ms)
+
+    def expire_all_at(self, fields: list[bytes], due_ms: int) -> None:
+        """Set the expiry time of existing fields."""
+        if self._encoding != HASHTABLE:
+            for field in fields:
+                self.expire_at(field, due_ms)
+        elif fields:
+            self._had_times = True
+            if self._times is None:
+                self._times = DueTimes()
+            self._times.put_all(fields, due_ms)
+            self.first_due_ms = min(self.first_due_ms, due_ms)
 
     def take_times(self, times: list[tuple[int, bytes]]) -> None:
         """Set the expiry times of fields that had none before. In a listpack with expiry times they are in their places
@@ -266,10 +282,12 @@ class HashValue(Companion):
             size = len(field)
             self._members.place(field, lambda other: (len(other), other) > (size, field))
 
-    def set_words(self, words: list[bytes]) -> int:
-        """Set fields, each with its value after it; their expiry times go. Returns how many are new."""
+    def set_words(self, words: list[bytes], *, keeps_times: bool = False) -> int:
+        """Set fields, each with its value after it; their expiry times go unless `keeps_times` is set, in a hash table.
+        Returns how many are new."""
         is_new, index = 0, 0
-        while (self._encoding != HASHTABLE or self._times is not None) and index < len(words):
+        has_times = self._times is not None and not keeps_times
+        while (self._encoding != HASHTABLE or has_times) and index < len(words):
             is_new += self.set(words[index], words[index + 1])
             index += 2
         return is_new + self._members.put_words(words[index:] if index else words)
@@ -288,6 +306,10 @@ class HashValue(Companion):
         if self._times is not None and value is not None:
             self._drop_time(field)
         return value
+
+    def pop_all(self, fields: list[bytes]) -> list[bytes | None]:
+        """Remove fields. Returns the value of each, None for each that is not there."""
+        return self._members.pop_all(fields) if self._times is None else [self.pop(field) for field in fields]
 
     # -- keeping ---------------------------------------------------------------------------------
 

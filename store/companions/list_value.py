@@ -78,6 +78,13 @@ class ListValue(Companion):
             return self.elements.remove_range(0, count)
         return self.elements.remove_range(len(self) - count, count)[::-1]
 
+    def pop_encoded(self, count: int, at_left: bool) -> bytes:
+        """Remove `count` elements at an end, and return them as they were popped, as bulk strings."""
+        start = 0 if at_left else len(self) - count
+        popped = self.elements.encoded(start, count, not at_left)
+        self.elements.drop_range(start, count)
+        return popped
+
     # -- as a whole ------------------------------------------------------------------------------
 
     def copy(self) -> ListValue:

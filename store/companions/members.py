@@ -6,7 +6,7 @@ whose copy shares its parts, and which is freed a little at a time. Members that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ..key_slots import scan_keys
@@ -51,6 +51,10 @@ class Members:
             return self._few.get(name)
         return self._many.get(name)  # type: ignore[return-value]
 
+    def get_all(self, names: list[bytes]) -> list[bytes | None]:
+        """Like `get`, for many members."""
+        return [self._few.get(name) for name in names] if self._many is None else self._many.get_keys(names)
+
     def put(self, name: bytes, text: bytes = b"") -> bool:
         """Add a member, or change its text. Returns whether it is new."""
         if self._many is not None:
@@ -63,9 +67,16 @@ class Members:
             self._few, self._many = PackedPairs(), many
         return is_new
 
-    def bulks(self, has_names: bool, has_texts: bool) -> list[bytes] | None:
-        """The members, or their texts, or both in turn, as bulk strings of a reply, in pieces; None if they are few."""
-        return None if self._many is None else self._many.bulks(has_names, has_texts)
+    def bulks(self, has_names: bool, has_texts: bool) -> Iterator[bytes]:
+        """Yield members that are many, or their texts, or both in turn, as bulk strings of a reply, in pieces. They
+        must not change meanwhile."""
+        assert self._many is not None
+        start = 0
+        while True:
+            pieces, start = self._many.bulks(start, has_names, has_texts)
+            yield from pieces
+            if not start:
+                break
 
     def put_names(self, names: list[bytes]) -> int:
         """Add members without texts, those that are not there. Returns how many were new."""
@@ -92,6 +103,14 @@ class Members:
         if self._many is not None:
             return self._many.pop(name)  # type: ignore[return-value]
         return self._few.pop(name)
+
+    def pop_all(self, names: list[bytes]) -> list[bytes | None]:
+        """Remove members. Returns the text of each, None for each that is not there."""
+        return [self._few.pop(name) for name in names] if self._many is None else self._many.pop_keys(names)
+
+    def discard_all(self, names: list[bytes]) -> int:
+        """Remove members. Returns how many were there."""
+        return len(names) - self.pop_all(names).count(None)
 
     def place(self, name: bytes, before: Callable[[bytes], bool]) -> None:
         """While members are few: move one before the first other one of which `before` is true, else to the end."""

@@ -583,11 +583,12 @@ cdef class Quicklist:
             index = 0
         return texts
 
-    def encoded(self, Py_ssize_t start, Py_ssize_t count):
+    def encoded(self, Py_ssize_t start, Py_ssize_t count, bint reverse=False):
         """See `quicklist_plain`."""
         cdef char digits[DIGITS_SIZE_MAX]
         cdef const char *text = NULL
         cdef const u8 *at
+        cdef const u8 *place
         cdef const u8 *end
         cdef Node *node
         cdef Py_ssize_t size, room = 0, used = 0, index_of_node
@@ -596,19 +597,23 @@ cdef class Quicklist:
         cdef char *grown
         cdef char *at_end
         self.demand(start, count)
-        index_of_node = self.find(start, &index) if count else 0
+        index_of_node = self.find(start + count - 1 if reverse else start, &index) if count else 0
         try:
             while count:
                 node = self.nodes + index_of_node
-                left = <u32>min(count, <Py_ssize_t>node.count - index)
+                left = <u32>min(count, <Py_ssize_t>index + 1 if reverse else <Py_ssize_t>node.count - index)
                 at = end = NULL
                 if not node.is_plain:
-                    at, end = element_at(node, index), node.data + node.size
+                    at, end = element_at(node, index + 1 if reverse else index), node.data + node.size
                 count -= left
                 while left:
                     if node.is_plain:
                         text = PyBytes_AS_STRING(object_of(node))
                         size = PyBytes_GET_SIZE(object_of(node))
+                    elif reverse:
+                        at -= size_before(at)
+                        place = at
+                        size = view(&place, end, &text, digits)
                     else:
                         size = view(&at, end, &text, digits)
                     if used + size + BULK_SIZE_MAX > room:
@@ -621,8 +626,8 @@ cdef class Quicklist:
                     memcpy(at_end, b"\r\n", 2)
                     used = at_end + 2 - buffer
                     left -= 1
-                index_of_node += 1
-                index = 0
+                index_of_node += -1 if reverse else 1
+                index = self.nodes[index_of_node].count - 1 if reverse and count else 0
             return PyBytes_FromStringAndSize(buffer, used)
         finally:
             PyMem_Free(buffer)

@@ -212,9 +212,11 @@ class Quicklist:
             at, index = at + 1, 0
         return found
 
-    def encoded(self, start: int, count: int) -> bytes:
-        """What `between` returns as bulk strings, one after the other. Raises IndexError."""
-        return b"".join([b"$%d\r\n%b\r\n" % (len(each), each) for each in self.between(start, count)])
+    def encoded(self, start: int, count: int, reverse: bool = False) -> bytes:
+        """What `between` returns as bulk strings, one after the other, the last one first if `reverse` is set. Raises
+        IndexError."""
+        found = self.between(start, count)
+        return b"".join([b"$%d\r\n%b\r\n" % (len(each), each) for each in (found[::-1] if reverse else found)])
 
     def places(self, element: bytes, skipped: int, count: int, seen_max: int, from_left: bool) -> list[int]:
         """The places of an element, up to so many after the first ones. At most `seen_max` elements are compared."""

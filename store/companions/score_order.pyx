@@ -11,6 +11,7 @@ counted together. So each takes a few hundred steps for ten million places.
 """
 
 cimport cython
+from libc.math cimport signbit
 from libc.string cimport memset
 
 include "text_block.pxi"
@@ -424,6 +425,29 @@ cdef class ScoreOrder:
         self.insert(place_text(score, member))
         return packed_score(score)
 
+    def add_all(self, list members not None, list scores not None):
+        """See `score_order_plain`."""
+        cdef Py_ssize_t index, count = len(members)
+        cdef list words = [None] * (2 * count)
+        cdef list places = [None] * count
+        cdef bytes member, place
+        cdef double score
+        cdef bint has_negative_zeros = False
+        if len(scores) != count:
+            raise ValueError("each member needs a score")
+        for index in range(count):
+            member, score = members[index], scores[index]
+            if score == 0 and signbit(score):
+                has_negative_zeros = True
+            words[2 * index] = member
+            words[2 * index + 1] = packed_score(score)
+            places[index] = place_text(score, member)
+        # Places that come ascending are added in less time.
+        places.sort()
+        for place in places:
+            self.insert(place)
+        return words, has_negative_zeros
+
     cdef int insert(self, bytes place) except -1:
         """Add a place."""
         cdef Needle needle
@@ -460,29 +484,56 @@ cdef class ScoreOrder:
             spot = self.spot_of(place)
             if spot.index < self.chunks[spot.chunk].count and ends_with(spot.item, &needle, 0):
                 self.cut(&spot, 1)
+                self.tidy(spot.chunk)
                 return 0
         raise ValueError(place)
 
     cdef void cut(self, Spot *spot, u32 count) noexcept:
-        """Remove so many places of a chunk."""
+        """Remove so many places of a chunk, which may then be empty or small."""
         cdef Block *chunk = &self.chunks[spot.chunk]
         self.weight -= block_weight(chunk)
         remove_items(chunk, spot.item, count)
         self.weight += block_weight(chunk)
         self.groups[spot.chunk // GROUP_SIZE] -= count
         self.count -= count
-        self.tidy(spot.chunk)
 
     def remove_range(self, Py_ssize_t start, Py_ssize_t stop):
         """See `score_order_plain`."""
         cdef Spot spot
         cdef Py_ssize_t left = min(stop, <Py_ssize_t>self.count) - start
-        cdef u32 count
-        while start >= 0 and left > 0:
-            spot = self.spot_at(start)
-            count = <u32>min(left, <Py_ssize_t>(self.chunks[spot.chunk].count - spot.index))
-            self.cut(&spot, count)
+        cdef Py_ssize_t count
+        cdef u32 first, end
+        if start < 0 or left <= 0:
+            return
+        spot = self.spot_at(start)
+        count = self.chunks[spot.chunk].count - spot.index
+        if left <= count:
+            self.cut(&spot, <u32>left)
+            self.tidy(spot.chunk)
+            return
+        first = spot.chunk
+        if spot.index:
+            self.cut(&spot, <u32>count)
             left -= count
+            first += 1
+        # Whole chunks are dropped together.
+        end = first
+        while left and self.chunks[end].count <= left:
+            left -= self.chunks[end].count
+            self.count -= self.chunks[end].count
+            self.weight -= block_weight(&self.chunks[end])
+            free_block(&self.chunks[end])
+            end += 1
+        memmove(self.chunks + first, self.chunks + end, (self.chunks_count - end) * sizeof(Block))
+        self.chunks_count -= end - first
+        self.count_groups()
+        if left:
+            spot.chunk, spot.index, spot.item = first, 0, self.chunks[first].data
+            self.cut(&spot, <u32>left)
+        if first < self.chunks_count:
+            self.tidy(first)
+        if 0 < first <= self.chunks_count:
+            self.tidy(first - 1)
 
     def copy(self):
         """See `score_order_plain`."""

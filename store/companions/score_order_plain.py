@@ -19,6 +19,7 @@ except ImportError:  # there was no C compiler at installation
 
 # Places that are in a list at most.
 FEW_MAX: Final = 512
+NEGATIVE_ZERO: Final = pack_score(-0.0)
 # Bytes that a place takes besides its own: those of its object, its reference, and its part of the index.
 PLACE_SIZE: Final = 60
 
@@ -48,6 +49,14 @@ class ScoreOrder:
         if len(self._few) > FEW_MAX:
             self._many = SortedList(self._few)
             self._few = []
+
+    def add_all(self, members: list[bytes], scores: list[float]) -> tuple[list[bytes], bool]:
+        """Add the new places of members with these scores. Returns the members, each with the bytes of its score after
+        it, and whether a score is a negative zero. Raises ValueError if the lists are not of one length."""
+        packed = [pack_score(score) for score in scores]
+        for place in sorted([place_of(score, member) for score, member in zip(scores, members, strict=True)]):
+            self.add(place)
+        return [word for pair in zip(members, packed, strict=True) for word in pair], NEGATIVE_ZERO in packed
 
     def remove(self, place: bytes) -> None:
         """Remove an existing place. Raises ValueError."""

@@ -50,6 +50,10 @@ class Scores:
         """The score of a member; None if there is no such member."""
         raise NotImplementedError
 
+    def get_all(self, members: list[bytes]) -> list[float | None]:
+        """Like `get`, for many members."""
+        return [self.get(member) for member in members]
+
     def put(self, member: bytes, score: float) -> int:
         """Add a member, or change its score. Returns `SAME`, `CHANGED` or `NEW`."""
         raise NotImplementedError
@@ -214,6 +218,9 @@ class ManyScores(Scores):
         packed = self._members.get(member)
         return None if packed is None else unpack_score(packed)
 
+    def get_all(self, members: list[bytes]) -> list[float | None]:
+        return [None if packed is None else unpack_score(packed) for packed in self._members.get_all(members)]
+
     def put(self, member: bytes, score: float) -> int:
         old = self._members.get(member)
         packed = self._order.put(member, score, old)
@@ -225,14 +232,10 @@ class ManyScores(Scores):
         return NEW if old is None else CHANGED
 
     def add_new(self, members: list[bytes], scores: list[float]) -> int:
-        packed = [pack_score(score) for score in scores]
-        if _NEGATIVE_ZERO in packed:
+        words, has_negative_zeros = self._order.add_all(members, scores)
+        if has_negative_zeros:
             self._has_negative_zeros = True
-        new_count = self._members.put_words([word for pair in zip(members, packed, strict=True) for word in pair])
-        # An order that gets its places ascending is faster.
-        for place in sorted([place_of(score, member) for score, member in zip(scores, members, strict=True)]):
-            self._order.add(place)
-        return new_count
+        return self._members.put_words(words)
 
     def discard(self, member: bytes) -> bool:
         packed = self._members.pop(member)
@@ -244,9 +247,7 @@ class ManyScores(Scores):
     def remove_range(self, start: int, stop: int) -> int:
         members = self.members(start, stop)
         self._order.remove_range(start, stop)
-        for member in members:
-            self._members.pop(member)
-        return len(members)
+        return self._members.discard_all(members)
 
     def rank(self, place: bytes) -> int:
         return self._order.rank(place)

@@ -27,6 +27,10 @@ SET_SIZE: Final = 96
 INTEGERS_MAX: Final = 1 << 30
 # Members that are read at a time.
 MEMBERS_AT_ONCE: Final = 256
+# Integers that are freed at once.
+INTEGERS_AT_ONCE: Final = 1024
+# With fewer integers than this, it is faster to remove each of them alone.
+REMOVED_MIN: Final = 32
 # Shared by all sets without integers; it never gets any.
 NO_INTEGERS: Final = list[int]()
 
@@ -77,6 +81,11 @@ class SetValue(Companion):
         numbers_size = getsizeof(self._integers) + NUMBER_SIZE * len(self._integers) if self._integers else 0
         return SET_SIZE + numbers_size + self._members.memory_size
 
+    @property
+    def integers(self) -> list[int]:
+        """The members of an intset, ascending. They must not be changed."""
+        return self._integers
+
     # -- reading ---------------------------------------------------------------------------------
 
     def members(self) -> list[bytes]:
@@ -84,6 +93,11 @@ class SetValue(Companion):
         if self._encoding == INTSET:
             return [b"%d" % number for number in self._integers]
         return self._members.names()
+
+    def bulks(self) -> Iterator[bytes] | None:
+        """The members as bulk strings of a reply, in pieces: see `Members.bulks`. None if it takes no less time to
+        encode what others return."""
+        return None if self._encoding == INTSET or self._members.are_few else self._members.bulks(True, False)
 
     def at(self, index: int) -> bytes:
         """The member at an index, in an order that lasts until a member comes or goes."""
@@ -147,6 +161,10 @@ class SetValue(Companion):
     def parts(self, count: int) -> Iterator[list[bytes]]:
         """Yield the members, about `count` at a time, or all at once if they are few. They must not change
         meanwhile."""
+        if self._encoding == INTSET:
+            for start in range(0, len(self._integers), count):
+                yield [b"%d" % number for number in self._integers[start : start + count]]
+            return
         cursor = 0
         while True:
             members, cursor = self.scan(cursor, count)
@@ -183,6 +201,16 @@ class SetValue(Companion):
         del self._integers[bisect_left(self._integers, number)]
         return True
 
+    def discard_all(self, members: list[bytes]) -> int:
+        """Remove members. Returns how many were there."""
+        if self._encoding != INTSET:
+            return self._members.discard_all(members)
+        if len(members) < REMOVED_MIN:
+            return sum(map(self.discard, members))
+        removed, count = set(map(as_integer, members)), len(self._integers)
+        self._integers = [number for number in self._integers if number not in removed]
+        return count - len(self._integers)
+
     # -- keeping ---------------------------------------------------------------------------------
 
     def become_table(self) -> None:
@@ -209,7 +237,7 @@ class SetValue(Companion):
         return twin
 
     def heaps(self) -> list[object]:
-        return [*self._members.heaps()]
+        return [self._integers] if len(self._integers) > INTEGERS_AT_ONCE else [*self._members.heaps()]
 
     def check(self) -> None:
         assert not NO_INTEGERS

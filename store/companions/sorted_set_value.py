@@ -60,6 +60,10 @@ class SortedSetValue(Companion):
         """The score of a member; None if there is no such member."""
         return self._scores.get(member)
 
+    def scores(self, members: list[bytes]) -> list[float | None]:
+        """Like `score`, for many members."""
+        return self._scores.get_all(members)
+
     def rank(self, member: bytes) -> int | None:
         """The number of members before this one; None if there is no such member."""
         score = self._scores.get(member)
@@ -137,6 +141,15 @@ class SortedSetValue(Companion):
         assert not self._is_listpack
         return self._scores.add_new(members, scores)
 
+    def add_different(self, members: list[bytes], scores: list[float]) -> None:
+        """Add members that are new and all different, in the encoding that follows from one after the other."""
+        index = 0
+        while self._is_listpack and index < len(members):
+            self.put(members[index], scores[index])
+            index += 1
+        if index < len(members):
+            self._scores.add_new(members[index:] if index else members, scores[index:] if index else scores)
+
     def fill(self, members: list[bytes], scores: list[float]) -> int:
         """Add members to a new set from a listpack of any sizes. Returns how many are new; if these are fewer, the
         sorted set must be dropped."""
@@ -151,6 +164,12 @@ class SortedSetValue(Companion):
     def remove_range(self, start: int, stop: int) -> int:
         """Remove the members from rank `start` on, before rank `stop`. Returns how many there were."""
         return self._scores.remove_range(start, stop) if start < stop else 0
+
+    def take_all(self) -> SortedSetValue:
+        """Another sorted set, which has the members from now on. This one is empty."""
+        taken = SortedSetValue(self.limits)
+        taken._scores, self._scores = self._scores, taken._scores
+        return taken
 
     # -- keeping ---------------------------------------------------------------------------------
 

@@ -18,6 +18,11 @@ def test_random_changes_are_those_of_a_dictionary() -> None:
             due_ms = draw.randrange(1_000)
             times.put(name, due_ms)
             model[name] = due_ms
+        elif draw.random() < 0.1:
+            names = [b"%d" % draw.randrange(100) for _ in range(draw.choice((0, 1, 5, 90)))]
+            due_ms = draw.randrange(1_000)
+            times.put_all(names, due_ms)
+            model |= dict.fromkeys(names, due_ms)
         else:
             assert times.drop(name) is (model.pop(name, None) is not None)
         assert times.get(name) == model.get(name, NEVER_DUE_MS)

@@ -299,11 +299,61 @@ def test_strings_are_read_and_stored_many_at_once(form: Any) -> None:
     assert table.values() == values
     both = [word for pair in table.items() for word in pair]
     assert table.words() == both
-    for has_keys, has_values, expected in ((True, False, keys), (False, True, values), (True, True, both)):
-        encoded = b"".join(table.bulks(has_keys, has_values))
-        assert encoded == b"".join(b"$%d\r\n%b\r\n" % (len(text), text) for text in expected)
-    assert b"".join(form.KeyTable().bulks(True, True)) == b""
+    keys = all_scanned(table)
+    for has_keys, has_values in ((True, False), (False, True), (True, True)):
+        expected = [word for key in keys for word in (key, texts[key])[not has_keys : 1 + has_values]]
+        pieces, after = table.bulks(0, has_keys, has_values)
+        while after:
+            part, after = table.bulks(after, has_keys, has_values)
+            pieces += part
+        assert b"".join(pieces) == b"".join(b"$%d\r\n%b\r\n" % (len(text), text) for text in expected)
+    assert form.KeyTable().bulks(0, True, True) == ([], 0)
     table.check()
+
+
+def all_scanned(table: Any) -> list[bytes]:
+    """All keys, in the order of SCAN."""
+    keys: list[bytes] = []
+    cursor = 0
+    while True:
+        found, cursor = table.scan(cursor, 100)
+        keys += found
+        if not cursor:
+            return keys
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_many_keys_are_removed_at_once(form: Any) -> None:
+    table = form.KeyTable()
+    assert table.pop_keys([b"none"]) == table.get_keys([b"none"]) == [None]
+    table.put_keys([b"k%d" % number for number in range(3000)])
+    table.expire_at(b"k7", 5)
+    copy = table.copy()
+    assert table.get_keys([b"k1", b"none", b"k2"]) == [b"", None, b""]
+    numbers = (*range(0, 2000, 2), 7, 7, 5000)
+    assert table.pop_keys([b"k%d" % number for number in numbers]) == [*([b""] * 1001), None, None]
+    assert set(table) == {b"k%d" % number for number in range(3000) if number >= 2000 or (number % 2 and number != 7)}
+    assert table.expiring_count == 0
+    assert len(copy) == 3000
+    table.check()
+    with pytest.raises(TypeError):
+        form.KeyTable().pop_keys([[]])
+    assert table.pop_keys(list(table)) == [b""] * 1999
+    assert (len(table), table.size) == (0, 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_copy_has_is_not_freed(form: Any) -> None:
+    table = form.KeyTable()
+    table.put_words([b"%d" % number for number in range(6000)])
+    copy = table.copy()
+    table.put(b"0", b"other")
+    values: list[Any] = []
+    while len(table):
+        values += table.give_back(100)
+    assert not values or form is key_table_plain
+    assert dict(copy.items()) == {b"%d" % number: b"%d" % (number + 1) for number in range(0, 6000, 2)}
+    copy.check()
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -93,7 +93,11 @@ def test_random_changes_leave_the_same_elements_and_shapes(seed: int) -> None:
             assert slices.count_between(first, last) == len(expected)
             assert slices.many([first, last]) == [model.get(first), model.get(last)]
             stop = min(first + 30, INDEX_MAX)
-            assert slices.between(first, stop) == [model.get(at) for at in range(first, stop + 1)]
+            found = [model.get(at) for at in range(first, stop + 1)]
+            assert slices.between(first, stop) == found
+            elements = [b"_\r\n" if text is None else bulk(text) for text in found]
+            assert slices.encoded_range(first, stop, False, b"_\r\n") == b"".join(elements)
+            assert slices.encoded_range(first, stop, True, b"_\r\n") == b"".join(elements[::-1])
             slices.check()
         if model:
             assert ours.directory() == plain.directory()
@@ -124,9 +128,9 @@ def test_integers_are_combined(form: ModuleType, texts: list[bytes], results: ob
 def test_a_ring_is_written_and_read_around_its_end(form: ModuleType) -> None:
     slices = form.ArraySlices(256)
     assert slices.put_in_ring(2, 5, [b"d", b"e", b"a", b"b"], 10) == 1
-    assert slices.newest(1, 6) == [b"b", b"a", b"e", b"d", None, b"b"]
+    assert slices.between(0, 4) == [b"a", b"b", None, b"d", b"e"]
     assert slices.put_in_ring(1, 1, [b"x", b"y"], 10) == 0
-    assert slices.newest(0, 2) == [b"y", b"e"]
+    assert slices.between(0, 4) == [b"y", b"b", None, b"d", b"e"]
 
 
 @pytest.mark.parametrize("form", FORMS)

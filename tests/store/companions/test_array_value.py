@@ -77,3 +77,13 @@ def test_a_copy_does_not_change_with_its_original() -> None:
     assert list(twin.items()) == [(0, b"0"), (5000, b"5000")]
     assert (twin.end, twin.next_index) == (5001, 3)
     twin.check()
+
+
+def test_the_last_index_follows_index_0_as_in_a_ring() -> None:
+    value = array_of(0, 1, 3, 4, next_index=2)
+    one, nothing = b"$1\r\n%b\r\n", b"_\r\n"
+    assert value.encoded_newest(2, True, nothing) == one % b"1" + one % b"0"
+    assert value.encoded_newest(4, True, nothing) == b"".join(one % each for each in (b"1", b"0", b"4", b"3"))
+    assert value.encoded_newest(4, False, nothing) == b"".join(one % each for each in (b"3", b"4", b"0", b"1"))
+    assert array_of(0, 2, next_index=2).encoded_newest(2, False, nothing) == one % b"0" + nothing
+    assert array_of(0, 2).encoded_newest(2, True, nothing) == one % b"2" + nothing

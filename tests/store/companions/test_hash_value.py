@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from headrace.protocol.scalars import bulk
 from headrace.store.companions.hash_value import HashValue, template_order
 from headrace.store.due_times import NEVER_DUE_MS
 from headrace.store.limits import Limits
@@ -146,9 +147,10 @@ def test_fields_are_set_many_at_once_as_one_after_the_other() -> None:
         fields, values = (list(part) for part in zip(*at_once.items(), strict=True))
         assert at_once.live_fields(0) == fields
         assert at_once.live_values(0) == values
-        bulks = at_once.live_bulks(0, True, True)
-        if bulks is not None:
-            assert b"".join(bulks) == b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in at_once.live_words(0))
+        members = at_once.live_members(0)
+        if members is not None:
+            scanned = [word for field in at_once.scan(0, 3000)[0] for word in (field, at_once.get(field) or b"")]
+            assert b"".join(members.bulks(True, True)) == b"".join([bulk(word) for word in scanned])
         at_once.check()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.persistence.rdb.listpack import encode_texts, pack, unpack
+from headrace.protocol.scalars import bulk
 from headrace.store.companions import quicklist_plain
 from headrace.store.companions.integers import as_integer
 
@@ -110,7 +111,8 @@ def test_random_changes_are_those_of_a_list_and_alike_in_both_forms(fill: int, s
                 assert each.at(start) == model[start]
                 assert each.between(start, count) == part
                 if not step % 10:
-                    assert each.encoded(start, count) == b"".join(b"$%d\r\n%b\r\n" % (len(text), text) for text in part)
+                    assert each.encoded(start, count) == b"".join(map(bulk, part))
+                    assert each.encoded(start, count, True) == b"".join(map(bulk, part[::-1]))
 
 
 @pytest.mark.parametrize("form", FORMS)
