@@ -29,10 +29,20 @@ class Addition:
     __slots__ = ("highest", "increment", "is_whole", "lowest")
 
     def __init__(self, increment: LongDouble, lowest: LongDouble, highest: LongDouble, is_whole: bool) -> None:
-        self.increment = increment
-        self.lowest = lowest
-        self.highest = highest
-        self.is_whole = is_whole
+        self.increment: Final = increment
+        self.lowest: Final = lowest
+        self.highest: Final = highest
+        self.is_whole: Final = is_whole
+
+
+def _is_excluded(word: bytes, options: dict[bytes, bytes]) -> bool:
+    """Whether an option excludes one of the others."""
+    for group in EXCLUSIVE:
+        if word in group:
+            for other in group:
+                if other in options:
+                    return True
+    return False
 
 
 def _parse_options(argv: list[bytes]) -> dict[bytes, bytes]:
@@ -45,8 +55,8 @@ def _parse_options(argv: list[bytes]) -> dict[bytes, bytes]:
             index += 1
         elif word not in STANDING_ALONE:
             raise syntax_error()
-        if options:
-            _require_alone(word, options)
+        if options and (word in options or _is_excluded(word, options)):
+            raise syntax_error()
         options[word] = argv[index]
         if word == b"BYINT":
             integer_or(argv[index], b"Increment is not an integer or out of range")
@@ -56,15 +66,13 @@ def _parse_options(argv: list[bytes]) -> dict[bytes, bytes]:
     return options
 
 
-def _require_alone(word: bytes, options: dict[bytes, bytes]) -> None:
-    """Raises GenericError if the word is among the options, or if one of them excludes it."""
-    if word in options:
-        raise syntax_error()
-    for group in EXCLUSIVE:
-        if word in group:
-            for other in group:
-                if other in options:
-                    raise syntax_error()
+def _timed_by(options: dict[bytes, bytes]) -> bytes | None:
+    """The option that sets an expiry time."""
+    if options:
+        for word in UNITS_MS:
+            if word in options:
+                return word
+    return None
 
 
 def _addition(options: dict[bytes, bytes]) -> Addition:
@@ -155,7 +163,7 @@ def increx(context: Context, argv: list[bytes]) -> Reply:
     """
     options = _parse_options(argv)
     addition = _addition(options)
-    timed_by = next((word for word in UNITS_MS if word in options), None)
+    timed_by = _timed_by(options)
     if b"ENX" in options and timed_by is None:
         raise GenericError(b"ENX flag requires an expiration")
     due_ms = None if timed_by is None else due_time_ms(context, timed_by, options[timed_by], b"increx")
