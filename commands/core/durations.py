@@ -138,20 +138,20 @@ class Durations:
         total = short_count + sum(self._long.values())
         if not total:
             return []
+        # The shortest call has rank 1.
         ranks = [max(1, int(percent * total / 100 + 0.5)) for percent in percents]
-        return [
-            (index + 1 << SHORT_SHIFT) - 1 if index < len(self.short) else self._long_at(rank - short_count)
-            for rank, index in zip(ranks, ranked(self.short, ranks), strict=True)
-        ]
+        found = [(index + 1 << SHORT_SHIFT) - 1 for index in ranked(self.short, ranks)]
+        if max(ranks, default=0) > short_count:
+            self._find_long(found, ranks, short_count)
+        return found
 
-    def _long_at(self, rank: int) -> int:
-        """The longest duration of the bucket in which the long call of this rank is."""
-        seen = 0
-        for longest_ns, count in sorted(self._long.items()):
-            seen += count
-            if seen >= rank:
-                return longest_ns
-        return 0
+    def _find_long(self, found: list[int], ranks: list[int], short_count: int) -> None:
+        """Put the durations of the long calls among these ranks in their places."""
+        longest_ns = sorted(self._long)
+        places = [index for index, rank in enumerate(ranks) if rank > short_count]
+        buckets = ranked([self._long[each] for each in longest_ns], [ranks[place] - short_count for place in places])
+        for place, bucket in zip(places, buckets, strict=True):
+            found[place] = longest_ns[bucket] if bucket < len(longest_ns) else 0
 
 
 def _longest_like(duration_ns: int) -> int:

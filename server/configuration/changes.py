@@ -6,14 +6,12 @@ These are functions, because the class `Config` cannot be compiled.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ...commands.core.directives import Directives
 from ...store.errors import GenericError, shown
 from .directive_kinds import BadValue
 from .directives import BY_NAME, IMMUTABLE, PROTECTED, Directive
-
-if TYPE_CHECKING:
-    from .config import Config
 
 # The name as it was typed, in lower case, the directive, and the text of the value.
 Request = tuple[bytes, Directive, bytes]
@@ -57,7 +55,7 @@ def requested(protected: bytes, pairs: Iterable[tuple[bytes, bytes]], *, is_loca
 
 
 def assign_all(
-    config: Config, requests: list[Request], reread: Collection[bytes]
+    config: Directives, requests: list[Request], reread: Collection[bytes]
 ) -> tuple[list[tuple[Directive, Any]], list[tuple[bytes, Directive]]]:
     """Set all values, or none. Raises GenericError. Returns the values before, and the directives that have changed;
     those in `reread` always count as changed.
