@@ -41,7 +41,7 @@ def distinct_indexes(size: int, count: int) -> list[int]:
 
 def repeated_indexes(size: int, count: int) -> list[int]:
     """`count` numbers below `size`, which may repeat."""
-    return random.choices(range(size), k=count)
+    return [int(_draw() * size) for _ in range(count)]
 
 
 def repeated_picks(members: list[bytes], count: int) -> Reply:

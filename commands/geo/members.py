@@ -11,15 +11,16 @@ from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from ..sorted_sets.members import zadd
 from .arguments import UNIT, place, unit
-from .geohash import place_of, score_of
+from .geohash import score_of
 from .shapes import distance
 
 try:
-    from .nearby import shown_distance, text_of
+    from .nearby import place_of, shown_distance, text_of
 except ImportError:  # there was no C compiler at installation
-    from .nearby_plain import shown_distance, text_of
+    from .nearby_plain import place_of, shown_distance, text_of
 
-# Compiled code calls it in less time than a name that is imported, which it looks up at each call.
+# Compiled code calls these in less time than names that are imported, which it looks up at each call.
+_place_of: Final = place_of
 _text_of: Final = text_of
 
 ADD_OPTIONS: Final = frozenset((b"NX", b"XX", b"CH"))
@@ -147,5 +148,6 @@ def geopos(context: Context, argv: list[bytes]) -> Reply:
     Raises WrongType. Source: Redis 3.2.
     """
     value = context.db.read_companion(argv[1], SortedSetValue, context.now_ms)
-    scores = [None if value is None else value.score(member) for member in argv[2:]]
-    return [NULL_ARRAY if score is None else list(place_of(score)) for score in scores]
+    if value is None:
+        return [NULL_ARRAY] * (len(argv) - 2)
+    return [NULL_ARRAY if score is None else list(_place_of(score)) for score in value.scores(argv[2:])]

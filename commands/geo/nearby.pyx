@@ -70,7 +70,7 @@ def add_nearby(
         score = pair[1]
         if not first <= score < after:
             continue
-        place_of(score, &other_longitude, &other_latitude)
+        find_place(score, &other_longitude, &other_latitude)
         if radius >= 0:
             size = distance(longitude, latitude, other_longitude, other_latitude)
             if size > radius:
@@ -133,8 +133,14 @@ cdef inline double middle(uint64_t cell, double largest) noexcept nogil:
     return -largest if found < -largest else largest if found > largest else found
 
 
-cdef inline void place_of(double score, double *longitude, double *latitude) noexcept nogil:
+def place_of(double score):
     """See `geohash.place_of`."""
+    cdef double longitude, latitude
+    find_place(score, &longitude, &latitude)
+    return longitude, latitude
+
+
+cdef inline void find_place(double score, double *longitude, double *latitude) noexcept nogil:
     cdef uint64_t bits = bits_of(score)
     longitude[0] = middle(gather(bits >> 1), LONGITUDE_MAX)
     latitude[0] = middle(gather(bits), LATITUDE_MAX)
@@ -296,7 +302,7 @@ def text_of(double score):
     cdef double longitude, latitude
     cdef uint64_t row, column, bits
     cdef int index
-    place_of(score, &longitude, &latitude)
+    find_place(score, &longitude, &latitude)
     row = <uint64_t>((latitude + LATITUDE_TEXT_MAX) / (LATITUDE_TEXT_MAX + LATITUDE_TEXT_MAX) * CELLS_COUNT)
     column = <uint64_t>((longitude + LONGITUDE_MAX) / (LONGITUDE_MAX + LONGITUDE_MAX) * CELLS_COUNT)
     bits = spread(row) | spread(column) << 1

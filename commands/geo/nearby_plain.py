@@ -7,7 +7,7 @@ from typing import Final
 from .geohash import Cell, place_of, text_of
 from .shapes import Shape, distance, latitude_distance
 
-__all__ = ["add_nearby", "cell_ranges", "shown_distance", "text_of"]
+__all__ = ["add_nearby", "cell_ranges", "place_of", "shown_distance", "text_of"]
 
 _DISTANCE_SCALE: Final = 10_000
 _INT64_MAX: Final = 2**63 - 1

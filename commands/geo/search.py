@@ -19,15 +19,14 @@ from ..execution.sliced_work import Steps
 from ..execution.slices import STEP_COUNT, carried_out, free_in_steps, is_awaited, result_of
 from ..sorting.partial_sort import sort_part
 from .arguments import number, place, unit
-from .geohash import place_of
 from .shapes import Shape
 
 try:
     from ...store.companions.places import score_bytes
-    from .nearby import add_nearby, cell_ranges, shown_distance
+    from .nearby import add_nearby, cell_ranges, place_of, shown_distance
 except ImportError:  # there was no C compiler at installation
     from ...store.companions.places_plain import score_bytes
-    from .nearby_plain import add_nearby, cell_ranges, shown_distance
+    from .nearby_plain import add_nearby, cell_ranges, place_of, shown_distance
 
 NOT_A_PLACE: Final = b"could not decode requested zset member"
 # Members that are read at once.
@@ -39,6 +38,7 @@ FEW_BATCH_COUNT: Final = 16
 FEW_COUNT: Final = 128
 # Compiled code calls these in less time than names that are imported, which it looks up at each call.
 _add_nearby: Final = add_nearby
+_place_of: Final = place_of
 _score_bytes: Final = score_bytes
 _shown_distance: Final = shown_distance
 
@@ -374,7 +374,7 @@ class Search:
         if self.with_hash:
             shown_parts.append(int(found.scores[index]))
         if self.with_coordinates:
-            shown_parts.append(list(place_of(found.scores[index])))
+            shown_parts.append(list(_place_of(found.scores[index])))
         return shown_parts
 
     def _empty(self, context: Context) -> SortedSetValue:

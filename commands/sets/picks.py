@@ -15,6 +15,8 @@ from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 
 POSITIVE: Final = b"value is out of range, must be positive"
+# If no more than this part of the members that are removed is left, Redis moves them to a new set.
+LEFT_PART: Final = 5
 # Members that one record of the log removes.
 REMOVED_PER_RECORD: Final = 1024
 
@@ -65,6 +67,8 @@ def spop(context: Context, argv: list[bytes]) -> Reply:
         return SetReply(members)
     members = value.at_each(distinct_indexes(len(value), count))
     value.discard_all(members)
+    if len(value) * LEFT_PART <= count:
+        value.leave_table()
     db.settle(key, value, SPOP)
     records_before = context.records_count
     for start in range(0, count, REMOVED_PER_RECORD):

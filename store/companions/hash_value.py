@@ -17,6 +17,8 @@ LISTPACK: Final = b"listpack"
 # A listpack that had a field with an expiry time at some time: its fields are in the order of their times.
 LISTPACK_EX: Final = b"listpackex"
 HASHTABLE: Final = b"hashtable"
+# If this part of the fields of a listpack gets an expiry time, it is faster to arrange all of them anew.
+MOVED_PART: Final = 4
 # Made by HIMPORT: the fields are in the order of `template_order`. Redis keeps the names of such hashes apart, once for
 # all that have the same fields.
 TEMPLATE_LISTPACK: Final = b"template-listpack"
@@ -200,15 +202,25 @@ class HashValue(Companion):
 
     def expire_all_at(self, fields: list[bytes], due_ms: int) -> None:
         """Set the expiry time of existing fields."""
-        if self._encoding != HASHTABLE:
+        if self._encoding != HASHTABLE and len(fields) * MOVED_PART < len(self):
             for field in fields:
                 self.expire_at(field, due_ms)
         elif fields:
+            self.become_listpack_ex()
             self._had_times = True
-            if self._times is None:
-                self._times = DueTimes()
-            self._times.put_all(fields, due_ms)
+            times = self._times
+            if times is None:
+                times = self._times = DueTimes()
+            times.put_all(fields, due_ms)
             self.first_due_ms = min(self.first_due_ms, due_ms)
+            if self._encoding == LISTPACK_EX and self._members.are_few:
+                # Each field moves before those of its time, also before those that were named earlier.
+                moved = dict.fromkeys(reversed(fields))
+                others = [field for field in self._members.names() if field not in moved]
+                index = 0
+                while index < len(others) and times.get(others[index]) < due_ms:
+                    index += 1
+                self._members.arrange([*others[:index], *moved, *others[index:]])
 
     def take_times(self, times: list[tuple[int, bytes]]) -> None:
         """Set the expiry times of fields that had none before. In a listpack with expiry times they are in their places

@@ -124,6 +124,14 @@ class Members:
                 index += 1
         self._few.move(name, index)
 
+    def arrange(self, names: list[bytes]) -> None:
+        """While members are few: put them in this order of all their names."""
+        assert self._many is None
+        arranged = PackedPairs()
+        for name in names:
+            arranged.put(name, self._few.get(name) or b"")
+        self._few = arranged
+
     def items(self) -> Iterable[tuple[bytes, bytes]]:
         """The members with their texts. They must not change meanwhile."""
         return self._few.items() if self._many is None else self._many.items()  # type: ignore[return-value]

@@ -217,6 +217,13 @@ class SetValue(Companion):
         """Be a hash table from now on."""
         self._leave_intset(HASHTABLE)
 
+    def leave_table(self) -> None:
+        """Take the encoding that a hash table's members get if they are added to a new set of texts."""
+        if self._encoding == HASHTABLE:
+            members = self._members.names()
+            self._encoding, self._members = LISTPACK, Members()
+            self.add_all(members)
+
     def load_integers(self, numbers: list[int]) -> None:
         """Take over the ascending numbers of an intset, in an empty set."""
         self._integers = numbers

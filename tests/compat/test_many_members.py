@@ -33,6 +33,15 @@ UNORDERED = [
     "SUNION s1 no",
     "SINTER s1 no",
     "SDIFF s1 s1",
+    "SMEMBERS i1",
+    "SSCAN i1 0 COUNT 999999",
+    "HGETALL h",
+    "HKEYS h",
+    "HVALS h",
+    "HGETALL expiring",
+    "HRANDFIELD h 999999",
+    "HRANDFIELD h 999999 WITHVALUES",
+    "ZRANDMEMBER z1 999999 WITHSCORES",
 ]
 ORDERED = [
     "SINTERCARD 2 s1 s2",
@@ -108,6 +117,18 @@ ORDERED = [
     "AROP a 0 99999 MATCH -3.5",
     "AROP words 0 99999 SUM",
     "AROP words 0 99999 OR",
+    "ARGETRANGE a 3 99999",
+    "ARGETRANGE a 99999 3",
+    "ARLASTITEMS a 99999",
+    "ARLASTITEMS a 99999 REV",
+    "SINTERCARD 1 s1",
+    "SINTERCARD 2 i1 i2 LIMIT 3000",
+    "SUNIONCARD 2 i1 i2",
+    "SDIFFCARD 2 i1 i2",
+    "SUNIONCARD 1 s1 LIMIT 70",
+    "ZMSCORE z1 m3 none m5",
+    "HMGET h f3 none f7",
+    "HTTL expiring FIELDS 3 f1 none f90",
     "GEORADIUSBYMEMBER_RO g p7 9000 mi COUNT 3",
 ]
 # Each stores its result as `d`.
@@ -139,6 +160,42 @@ STORING = [
     "GEOSEARCHSTORE d g FROMLONLAT 1 2 BYRADIUS 20000 km DESC STOREDIST",
     "GEORADIUSBYMEMBER g p7 20000 km STOREDIST d",
 ]
+# Each changes `d`, a copy of the first value. What is left is compared.
+CHANGING = [
+    ("z1", "ZPOPMIN d 99999"),
+    ("z1", "ZPOPMAX d 99999"),
+    ("z1", "ZPOPMIN d 33000"),
+    ("z1", "ZPOPMAX d 150"),
+    ("zero", "ZPOPMAX d 99999"),
+    ("zero", "ZPOPMIN d 33000"),
+    ("z1", "ZMPOP 2 none d MIN COUNT 99999"),
+    ("z1", "ZMPOP 1 d MAX COUNT 33000"),
+    ("z1", "BZMPOP 1 1 d MIN COUNT 99999"),
+    ("z1", "ZREMRANGEBYRANK d 0 -1"),
+    ("z1", "ZREMRANGEBYRANK d 1 -2"),
+    ("z1", "ZREMRANGEBYRANK d 70 150"),
+    ("z1", "ZREMRANGEBYSCORE d 3 (40"),
+    ("zero", "ZREMRANGEBYLEX d [m2 [m5"),
+    ("z1", "ZREM d m1 m2 none m2"),
+    ("l", "LPOP d 99999"),
+    ("l", "RPOP d 99999"),
+    ("l", "RPOP d 150"),
+    ("l", "LMPOP 1 d RIGHT COUNT 33000"),
+    ("l", "BLMPOP 1 1 d LEFT COUNT 99999"),
+    ("s1", "SREM d m1 m2 none m2"),
+    ("i1", "SREM d 1 2 none 2"),
+    ("i1", "SREM d " + " ".join(str(each) for each in range(0, 180, 2))),
+    ("h", "HDEL d f1 f2 none f2"),
+    ("h", "HGETDEL d FIELDS 4 f1 f2 none f2"),
+    ("expiring", "HGETDEL d FIELDS 4 f1 f2 none f2"),
+    ("expiring", "HPEXPIREAT d 4102444800001 FIELDS 4 f1 f2 none f2"),
+    ("expiring", "HPEXPIREAT d 4102444800001 GT FIELDS 3 f1 none f90"),
+    ("expiring", "HGETEX d PXAT 4102444800001 FIELDS 4 f1 f90 none f1"),
+    ("expiring", "HSETEX d PXAT 4102444800001 FIELDS 2 f1 v f1 w"),
+    ("expiring", "HSETEX d KEEPTTL FIELDS 2 f1 v new w"),
+    ("expiring", "HSETEX d FIELDS 2 f1 v new w"),
+    ("expiring", "HPERSIST d FIELDS 3 f1 none f90"),
+]
 
 
 def fill(wire: Wire, size: int) -> None:
@@ -161,6 +218,12 @@ def fill(wire: Wire, size: int) -> None:
         )
     add("SADD", "i1", ((each,) for each in range(size)))
     add("SADD", "i2", ((each,) for each in range(0, 3 * size, 3)))
+    add("HSET", "h", ((f"f{each}", f"v{each}") for each in range(size)))
+    add("HSET", "expiring", ((f"f{each}", f"v{each}") for each in range(size)))
+    fields = [f"f{each}" for each in range(size // 2)]
+    wire.send_bytes(encode(("HPEXPIREAT", "expiring", "4102444800000", "FIELDS", len(fields), *fields)))
+    assert wire.receive().startswith(b"*")
+    add("RPUSH", "l", ((each if each % 3 else f"e{each}",) for each in range(size)))
     add("ZADD", "few", ((each, f"m{each}") for each in range(9)))
     add("ZADD", "zero", ((drawn.choice(("0", "-0")), f"m{each}") for each in range(size)))
     add("ARMSET", "a", ((each, f"-{each}.5" if each % 3 else each) for each in range(size)))
@@ -221,3 +284,29 @@ def test_the_same_result(wires: list[Wire], line: str) -> None:
         value = elements(wire.call("SMEMBERS", "d")) if is_set else wire.call("ZRANGE", "d", 0, -1, "WITHSCORES")
         shown.append((wire.call("OBJECT", "ENCODING", "d"), value))
     assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize(("source", "line"), CHANGING)
+def test_the_same_change(wires: list[Wire], source: str, line: str, protocol: int) -> None:
+    replies = []
+    for wire in wires:
+        wire.call("HELLO", protocol)
+        wire.call("COPY", source, "d", "REPLACE")
+        replies.append([wire.call(*split(line)), wire.call("DEBUG", "DIGEST-VALUE", "d"), wire.call("TYPE", "d")])
+        wire.call("HELLO", 2)
+    assert replies[0] == replies[1]
+
+
+def test_random_members_are_removed(wires: list[Wire]) -> None:
+    for key in ("s1", "i1"):
+        for part in (3, 2, 1):
+            left = []
+            for wire in wires:
+                size = int(wire.call("SCARD", key)[1:])
+                wire.call("COPY", key, "d", "REPLACE")
+                popped = elements(wire.call("SPOP", "d", size // part - 1))
+                kept = elements(wire.call("SMEMBERS", "d"))
+                assert sorted(popped + kept) == elements(wire.call("SMEMBERS", key))
+                left.append((len(kept), wire.call("OBJECT", "ENCODING", "d")))
+            assert left[0] == left[1]

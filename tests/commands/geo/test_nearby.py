@@ -64,3 +64,4 @@ def test_both_forms_show_distances_and_places_alike() -> None:
         assert nearby.shown_distance(size) == nearby_plain.shown_distance(size)
     for score in [*ODD_SCORES, *(float(rnd.randrange(2**52)) for _ in range(2_000))]:
         assert nearby.text_of(score) == nearby_plain.text_of(score)
+        assert nearby.place_of(score) == nearby_plain.place_of(score)

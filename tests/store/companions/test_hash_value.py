@@ -154,6 +154,36 @@ def test_fields_are_set_many_at_once_as_one_after_the_other() -> None:
         at_once.check()
 
 
+@pytest.mark.parametrize("count", [1, 7, 200])
+def test_times_are_set_many_at_once_as_one_after_the_other(count: int) -> None:
+    draw = Random(SEED)
+    at_once, one_by_one = hash_of(count), hash_of(count)
+    for _ in range(200):
+        fields = [b"f%d" % draw.randrange(count) for _ in range(draw.choice((0, 1, 2, 5, count)))]
+        due_ms = draw.randrange(1, 9)
+        at_once.expire_all_at(fields, due_ms)
+        for field in fields:
+            one_by_one.expire_at(field, due_ms)
+        if draw.random() < 0.3:
+            field = b"f%d" % draw.randrange(count)
+            assert at_once.persist(field) == one_by_one.persist(field)
+        assert at_once.encoding == one_by_one.encoding
+        assert list(at_once.items()) == list(one_by_one.items())
+        assert (at_once.first_due_ms, at_once.first_due(99)) == (one_by_one.first_due_ms, one_by_one.first_due(99))
+        assert at_once.due_times([b"f0"]) == one_by_one.due_times([b"f0"])
+        at_once.check()
+
+
+def test_a_long_listpack_gets_times() -> None:
+    limits = Limits()
+    limits.hash_entries_max = 2000
+    value = hash_of(1000, limits)
+    value.expire_all_at([b"f%d" % number for number in range(500)], 7)
+    assert value.encoding == b"listpackex"
+    assert (value.due_ms(b"f499"), value.due_ms(b"f500")) == (7, None)
+    value.check()
+
+
 def test_fields_that_are_set_many_at_once_lose_their_times() -> None:
     value = HashValue(Limits())
     value.set_words([b"%d" % number for number in range(2000)])
