@@ -71,6 +71,13 @@ class ScoreOrder:
         self.add(place_of(score, member))
         return pack_score(score)
 
+    def put_new(self, members: list[bytes], scores: list[float]) -> list[bytes]:
+        """Give new members their first scores. Returns the members, each with the bytes of its score after it."""
+        # An order that gets its places ascending is faster.
+        for place in sorted([place_of(score, member) for score, member in zip(scores, members, strict=True)]):
+            self.add(place)
+        return [word for pair in zip(members, map(pack_score, scores), strict=True) for word in pair]
+
     def rank(self, place: bytes) -> int:
         """The number of places before this one, whether it is there or not."""
         return bisect_left(self._few, place) if self._many is None else int(self._many.bisect_left(place))

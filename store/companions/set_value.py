@@ -85,6 +85,19 @@ class SetValue(Companion):
             return [b"%d" % number for number in self._integers]
         return self._members.names()
 
+    def integers(self) -> list[int]:
+        """The members of an intset, ascending, which must not be changed."""
+        assert self._encoding == INTSET
+        return self._integers
+
+    def member_parts(self, count: int) -> Iterator[list[bytes]]:
+        """Like `parts`, in the order of `members` and not of SCAN; not of an intset."""
+        return self._members.name_parts(count)
+
+    def listpack(self) -> bytes | None:
+        """The listpack of the members, unless the caller must make it from `members`: see `PackedPairs.listpack`."""
+        return self._members.listpack(1, None)
+
     def at(self, index: int) -> bytes:
         """The member at an index, in an order that lasts until a member comes or goes."""
         if self._encoding == INTSET:
@@ -185,8 +198,9 @@ class SetValue(Companion):
 
     # -- keeping ---------------------------------------------------------------------------------
 
-    def become_table(self) -> None:
-        """Be a hash table from now on."""
+    def become_table(self, count: int = 0) -> None:
+        """Be a hash table from now on, to which so many members will be added."""
+        self._members.expect(count)
         self._leave_intset(HASHTABLE)
 
     def load_integers(self, numbers: list[int]) -> None:
@@ -195,8 +209,16 @@ class SetValue(Companion):
         if len(numbers) > self.limits.set_integers_max:
             self._leave_intset(HASHTABLE)
 
-    def load_listpack(self, members: list[bytes]) -> None:
-        """Take over the different members of a listpack, in an empty set."""
+    def load_listpack(self, listpack: bytes) -> bool:
+        """Take over the members of a listpack, in an empty set. Returns False if the caller must read them: see
+        `PackedPairs.load`."""
+        if self._members.load(listpack, 1) is None:
+            return False
+        self._encoding = LISTPACK if len(self._members) <= self.limits.set_entries_max else HASHTABLE
+        return True
+
+    def load_members(self, members: list[bytes]) -> None:
+        """Like `load_listpack`, with different members that the caller has read."""
         self._encoding = LISTPACK if len(members) <= self.limits.set_entries_max else HASHTABLE
         for member in members:
             self._members.put(member)
