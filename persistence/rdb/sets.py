@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ...store.companions.integers import as_integer
 from ...store.companions.set_value import HASHTABLE, INTSET, LISTPACK, SetValue
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
@@ -51,7 +52,7 @@ def read_set(source: Source, kind: int, limits: Limits) -> SetValue:
     """The set of type `kind`. Raises RdbError."""
     value = SetValue(limits)
     if kind == SET:
-        _read_members(value, source)
+        value = _read_members(source, limits)
     elif kind == SET_INTSET:
         value.load_integers(unpack_integers(read_string(source)))
     else:
@@ -66,15 +67,21 @@ def read_set(source: Source, kind: int, limits: Limits) -> SetValue:
     return value
 
 
-def _read_members(value: SetValue, source: Source) -> None:
-    count = read_length(source)
-    if count > value.limits.set_integers_max:
-        value.become_table(count)
+def _read_members(source: Source, limits: Limits) -> SetValue:
+    value, count = SetValue(limits), read_length(source)
     while count:
         members = read_strings(source, count)
+        if not len(value) and _will_be_table(members[0], count, limits):
+            value.become_table(count)
         if value.add_all(members) < len(members):
             raise _double()
         count -= len(members)
+    return value
+
+
+def _will_be_table(member: bytes, count: int, limits: Limits) -> bool:
+    """Whether a set of so many members, of which this is one, is a hash table when it has them all."""
+    return count > limits.set_integers_max or (count > limits.set_entries_max and as_integer(member) is None)
 
 
 def _double() -> RdbError:

@@ -69,6 +69,8 @@ class Members:
 
     def put_names(self, names: list[bytes]) -> int:
         """Add members without texts, those that are not there. Returns how many were new."""
+        if self._many is None and self._few.fill(names, 1):
+            return len(names)
         is_new, index = 0, 0
         while self._many is None and index < len(names):
             is_new += self.put(names[index])
@@ -79,6 +81,8 @@ class Members:
 
     def put_words(self, words: list[bytes]) -> int:
         """Like `put` for many members, each with its text after it. Returns how many were new."""
+        if self._many is None and self._few.fill(words, 2):
+            return len(words) // 2
         is_new, index = 0, 0
         while self._many is None and index < len(words):
             is_new += self.put(words[index], words[index + 1])

@@ -272,6 +272,30 @@ cdef class PackedPairs:
         clear(&self.block)
         return None
 
+    def fill(self, list words not None, int step):
+        """See `packed_texts_plain`."""
+        cdef size_t room = 0
+        cdef Py_ssize_t count = len(words), index
+        cdef bytes word
+        if self.block.count or not 1 <= step <= 2 or count % step or count // step > NAMES_MAX:
+            return False
+        for word in words:
+            if word is None:
+                raise TypeError("bytes were expected")
+            room += needed_size(word) + (LENGTHS_SIZE if step == 1 else 0)
+        set_room(&self.block, room)
+        for index in range(count):
+            word = words[index]
+            write_item(&self.block, self.block.data + self.block.size, word)
+            self.block.size += <u32>needed_size(word)
+            self.block.count += 1
+            if step == 1:
+                append_nothing(&self.block)
+        if has_twins(&self.block, 0, 2):
+            clear(&self.block)
+            return False
+        return True
+
     def listpack(self, int step, dict times):
         """See `packed_texts_plain`."""
         cdef u8 *item = self.block.data

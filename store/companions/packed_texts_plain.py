@@ -144,6 +144,11 @@ class PackedPairs:
         """
         return None
 
+    def fill(self, words: list[bytes], step: int) -> bool:
+        """Take names (`step` 1), or names with their texts after them (2), if there are no pairs yet and all names
+        differ. Returns False, and changes nothing, if the caller must put them one by one, as without C."""
+        return False
+
     def listpack(self, step: int, times: dict[bytes, int] | None) -> bytes | None:
         """The inverse of `load`, from the times by name. None if the caller must make the listpack itself, as without
         C."""

@@ -53,6 +53,8 @@ class SetValue(Companion):
         value = cls(limits)
         if as_integer(member) is None or count > limits.set_integers_max:
             value._encoding = LISTPACK if count <= limits.set_entries_max else HASHTABLE
+            if value._encoding == HASHTABLE:
+                value._members.expect(count)
         return value
 
     def __len__(self) -> int:

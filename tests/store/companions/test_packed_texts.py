@@ -175,6 +175,9 @@ def test_pairs_are_those_of_a_listpack_and_make_it_again() -> None:
             assert not texts or pairs.load(data, 1) is None
             loaded += 1
         pairs = packed_texts.PackedPairs()
+        assert pairs.fill(texts, 1) is (len(set(texts)) == len(texts))
+        assert pairs.names() == (texts if len(pairs) else [])
+        pairs = packed_texts.PackedPairs()
         if len(texts) % 2 or len(set(texts[::2])) < len(texts) // 2:
             assert pairs.load(data, 2) is None
             assert not len(pairs)
@@ -182,6 +185,11 @@ def test_pairs_are_those_of_a_listpack_and_make_it_again() -> None:
             assert pairs.load(data, 2) == []
             assert pairs.words() == texts
             assert pairs.listpack(2, None) == data
+            assert not texts or not pairs.fill(texts, 2)
+            filled = packed_texts.PackedPairs()
+            assert filled.fill(texts, 2)
+            assert filled.words() == texts
+            assert filled.memory_size == pairs.memory_size
             twin = pairs.copy()
             assert all(twin.pop(name) == text for name, text in pairs.items())
             assert not len(twin)
@@ -269,11 +277,15 @@ def test_more_names_than_a_block_takes_are_left_to_the_caller() -> None:
     names = [b"%d" % number for number in range(513)]
     assert packed_texts.PackedPairs().load(pack([encode_text(name) for name in names], 513), 1) is None
     assert packed_texts.PackedPairs().load(pack([encode_text(name) for name in names[1:]], 512), 1) == []
+    assert not packed_texts.PackedPairs().fill(names, 1)
+    assert packed_texts.PackedPairs().fill(names[1:], 1)
+    assert not packed_texts.PackedPairs().fill([*names[2:], b"2"], 1)
 
 
 def test_without_a_codec_every_listpack_is_left_to_the_caller() -> None:
     pairs = packed_texts_plain.PackedPairs()
     assert pairs.load(pack([], 0), 1) is None
+    assert not pairs.fill([], 1)
     assert pairs.listpack(1, None) is None
     assert not packed_texts_plain.PackedTexts().load_scored(pack([], 0))
 
