@@ -39,6 +39,11 @@ class DueTimes:
     def __len__(self) -> int:
         return len(self._due)
 
+    @property
+    def by_name(self) -> dict[bytes, int]:
+        """The times by name, which must not be changed."""
+        return self._due
+
     def names(self) -> list[bytes]:
         """The names that have a time."""
         return list(self._due)

@@ -31,7 +31,7 @@ from .hyperloglog_form import (
     span_of,
     width_of,
 )
-from .registers import estimate, packed, unpacked
+from .registers import estimate, merged, merged_packed, packed, unpacked
 
 try:
     from .hyperloglog_codec import histogram, raise_run, raise_runs, spread_runs
@@ -92,16 +92,19 @@ def registers_of(text: bytes) -> bytes:
     """The registers of a HyperLogLog, a byte for each. Raises CorruptHyperLogLog if the runs of sparse registers have
     fewer or more."""
     if is_dense(text):
-        return unpacked(text[HEADER_SIZE:])
+        return unpacked(text, HEADER_SIZE)
     registers = spread_runs(text, HEADER_SIZE, REGISTERS_COUNT)
     if registers is None:
         raise CorruptHyperLogLog
     return registers
 
 
-def packed_registers_of(text: bytes) -> bytes:
-    """The packed registers of a HyperLogLog with dense registers."""
-    return text[HEADER_SIZE:]
+def merged_with(registers: bytes, text: bytes) -> bytes:
+    """The larger of both values for each register: registers of a byte each, and those of a HyperLogLog. Raises
+    CorruptHyperLogLog."""
+    if is_dense(text):
+        return merged_packed(registers, text, HEADER_SIZE)
+    return merged(registers, registers_of(text))
 
 
 def with_packed_registers(text: bytes, registers: bytes) -> bytes:

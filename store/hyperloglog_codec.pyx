@@ -13,6 +13,76 @@ ctypedef unsigned long long u64
 
 include "byte_order.pxi"
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__) && defined(__x86_64__)
+    #include <immintrin.h>
+
+    /* Each number of 32 bits gets the three bytes of four registers, then a byte for each of them. The result is the
+       larger of each register and the one before. Two times sixteen bytes are read, of which twelve are used. */
+    __attribute__((target("avx2")))
+    static size_t headrace_raise_blocks(
+        unsigned char *out, const unsigned char *before, const unsigned char *at, size_t size
+    ) {
+        const __m256i spread = _mm256_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1,
+                                                0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
+        const __m256i first = _mm256_set1_epi32(0x3F), second = _mm256_set1_epi32(0x3F00);
+        const __m256i third = _mm256_set1_epi32(0x3F0000), fourth = _mm256_set1_epi32(0x3F000000);
+        __m256i found, four;
+        size_t done = 0;
+        for (; size - done >= 28; done += 24, out += 32, before += 32) {
+            four = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(at + done)));
+            four = _mm256_inserti128_si256(four, _mm_loadu_si128((const __m128i *)(at + done + 12)), 1);
+            four = _mm256_shuffle_epi8(four, spread);
+            found = _mm256_and_si256(four, first);
+            found = _mm256_or_si256(found, _mm256_and_si256(_mm256_slli_epi32(four, 2), second));
+            found = _mm256_or_si256(found, _mm256_and_si256(_mm256_slli_epi32(four, 4), third));
+            found = _mm256_or_si256(found, _mm256_and_si256(_mm256_slli_epi32(four, 6), fourth));
+            found = _mm256_max_epu8(found, _mm256_loadu_si256((const __m256i *)before));
+            _mm256_storeu_si256((__m256i *)out, found);
+        }
+        return done;
+    }
+
+    /* The inverse. Two times sixteen bytes are written, of which what follows replaces the last four. */
+    __attribute__((target("avx2")))
+    static size_t headrace_pack_blocks(unsigned char *out, const unsigned char *at, size_t size) {
+        const __m256i join = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1,
+                                              0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+        const __m256i first = _mm256_set1_epi32(0x3F), second = _mm256_set1_epi32(0xFC0);
+        const __m256i third = _mm256_set1_epi32(0x3F000), fourth = _mm256_set1_epi32(0xFC0000);
+        __m256i found, four;
+        size_t done = 0;
+        for (; size - done >= 28; done += 24, at += 32) {
+            four = _mm256_loadu_si256((const __m256i *)at);
+            found = _mm256_and_si256(four, first);
+            found = _mm256_or_si256(found, _mm256_and_si256(_mm256_srli_epi32(four, 2), second));
+            found = _mm256_or_si256(found, _mm256_and_si256(_mm256_srli_epi32(four, 4), third));
+            found = _mm256_or_si256(found, _mm256_and_si256(_mm256_srli_epi32(four, 6), fourth));
+            found = _mm256_shuffle_epi8(found, join);
+            _mm_storeu_si128((__m128i *)(out + done), _mm256_castsi256_si128(found));
+            _mm_storeu_si128((__m128i *)(out + done + 12), _mm256_extracti128_si256(found, 1));
+        }
+        return done;
+    }
+
+    static size_t headrace_raise(unsigned char *out, const unsigned char *before, const unsigned char *at, size_t size) {
+        return __builtin_cpu_supports("avx2") ? headrace_raise_blocks(out, before, at, size) : 0;
+    }
+
+    static size_t headrace_pack(unsigned char *out, const unsigned char *at, size_t size) {
+        return __builtin_cpu_supports("avx2") ? headrace_pack_blocks(out, at, size) : 0;
+    }
+    #else
+    #define headrace_raise(out, before, at, size) ((size_t)0)
+    #define headrace_pack(out, at, size) ((size_t)0)
+    #endif
+    """
+    # The larger of each register and that of `size` packed bytes, and the bytes of registers, as far as the processor
+    # has instructions for many at once. Both return the packed bytes that are done, a multiple of three.
+    size_t headrace_raise(u8 *out, const u8 *before, const u8 *at, size_t size) nogil
+    size_t headrace_pack(u8 *out, const u8 *at, size_t size) nogil
+
 cdef u64 MULTIPLIER = 0xC6A4A7935BD1E995ULL
 cdef u64 SEED = 0xADC83B19ULL
 
@@ -41,8 +111,6 @@ cdef enum:
     CORRUPT = 3
     # Bytes of the runs that replace one.
     PARTS_SIZE_MAX = 5
-    # Bytes of packed registers that are compared at once, eight of them.
-    GROUP_SIZE = 6
 
 
 def murmur64(bytes text not None):
@@ -70,18 +138,6 @@ cdef inline u64 whole_word_at(const u8 *at) noexcept:
         <u64>at[0] | <u64>at[1] << 8 | <u64>at[2] << 16 | <u64>at[3] << 24
         | <u64>at[4] << 32 | <u64>at[5] << 40 | <u64>at[6] << 48 | <u64>at[7] << 56
     )
-
-
-cdef inline void put_whole_word(u8 *at, u64 word) noexcept:
-    """Write a number as eight bytes, the lowest first. Compilers make one store of it."""
-    at[0] = word & 0xFF
-    at[1] = word >> 8 & 0xFF
-    at[2] = word >> 16 & 0xFF
-    at[3] = word >> 24 & 0xFF
-    at[4] = word >> 32 & 0xFF
-    at[5] = word >> 40 & 0xFF
-    at[6] = word >> 48 & 0xFF
-    at[7] = word >> 56 & 0xFF
 
 
 def place_of(bytes element not None):
@@ -134,56 +190,35 @@ def raised_dense(bytes text not None, list elements not None, Py_ssize_t first):
     return raised, raised_count
 
 
-def merged_packed(bytes one not None, bytes other not None):
+cdef u8 no_registers[REGISTERS_COUNT]
+
+
+def unpacked(bytes packed not None, Py_ssize_t start=0):
     """See `hyperloglog_codec_plain`."""
-    cdef const u8 *left = <const u8 *>PyBytes_AS_STRING(one)
-    cdef const u8 *right = <const u8 *>PyBytes_AS_STRING(other)
-    cdef Py_ssize_t index = 0, last = PACKED_SIZE - GROUP_SIZE
-    cdef u64 group
-    if PyBytes_GET_SIZE(one) != PACKED_SIZE or PyBytes_GET_SIZE(other) != PACKED_SIZE:
+    return raised(no_registers, packed, start)
+
+
+def merged_packed(bytes registers not None, bytes packed not None, Py_ssize_t start=0):
+    """See `hyperloglog_codec_plain`."""
+    if PyBytes_GET_SIZE(registers) != REGISTERS_COUNT:
         raise ValueError("not all registers are there")
-    cdef bytes found = PyBytes_FromStringAndSize(NULL, PACKED_SIZE)
-    cdef u8 *out = <u8 *>PyBytes_AS_STRING(found)
-    # Eight bytes are read and written faster than six. The next group replaces the two bytes after a group.
-    while index < last:
-        put_whole_word(out + index, larger_group(whole_word_at(left + index), whole_word_at(right + index)))
-        index += GROUP_SIZE
-    group = larger_group(read_little(left + last, GROUP_SIZE), read_little(right + last, GROUP_SIZE))
-    for index in range(GROUP_SIZE):
-        out[last + index] = group >> (8 * index) & 0xFF
-    return found
+    return raised(<const u8 *>PyBytes_AS_STRING(registers), packed, start)
 
 
-cdef inline u64 larger_group(u64 left, u64 right) noexcept:
-    """The larger of both values for each of eight registers in 48 bits; higher bits are ignored."""
-    # Every second register.
-    cdef u64 lanes = 0x03F03F03F03FULL
-    return larger_lanes(left & lanes, right & lanes) | larger_lanes(left >> 6 & lanes, right >> 6 & lanes) << 6
-
-
-cdef inline u64 larger_lanes(u64 left, u64 right) noexcept:
-    """The larger of both values for every second register, between which there are six bits that are 0."""
-    # The bit above a register stays where the left value is not smaller.
-    cdef u64 tops = 0x040040040040ULL
-    cdef u64 not_smaller = ((left | tops) - right) & tops
-    return right ^ ((left ^ right) & (not_smaller - (not_smaller >> 6)))
-
-
-def unpacked(bytes packed not None):
-    """See `hyperloglog_codec_plain`."""
+cdef bytes raised(const u8 *before, bytes packed, Py_ssize_t start):
+    """The larger of each register and that of packed ones, which begin at `start`."""
     cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(packed)
-    cdef Py_ssize_t index
+    cdef Py_ssize_t index, each
     cdef unsigned int four
-    if PyBytes_GET_SIZE(packed) != PACKED_SIZE:
+    if start < 0 or PyBytes_GET_SIZE(packed) - start != PACKED_SIZE:
         raise ValueError("not all registers are there")
+    at += start
     cdef bytes registers = PyBytes_FromStringAndSize(NULL, REGISTERS_COUNT)
     cdef u8 *out = <u8 *>PyBytes_AS_STRING(registers)
-    for index in range(PACKED_SIZE // 3):
+    for index in range(<Py_ssize_t>headrace_raise(out, before, at, PACKED_SIZE) // 3, PACKED_SIZE // 3):
         four = at[3 * index] | <unsigned int>at[3 * index + 1] << 8 | <unsigned int>at[3 * index + 2] << 16
-        out[4 * index] = four & REGISTER_MAX
-        out[4 * index + 1] = four >> 6 & REGISTER_MAX
-        out[4 * index + 2] = four >> 12 & REGISTER_MAX
-        out[4 * index + 3] = four >> 18
+        for each in range(4):
+            out[4 * index + each] = max(<u8>(four >> 6 * each & REGISTER_MAX), before[4 * index + each])
     return registers
 
 
@@ -196,7 +231,7 @@ def packed(bytes registers not None):
         raise ValueError("not all registers are there")
     cdef bytes found = PyBytes_FromStringAndSize(NULL, PACKED_SIZE)
     cdef u8 *out = <u8 *>PyBytes_AS_STRING(found)
-    for index in range(PACKED_SIZE // 3):
+    for index in range(<Py_ssize_t>headrace_pack(out, at, PACKED_SIZE) // 3, PACKED_SIZE // 3):
         four = at[4 * index] | <unsigned int>at[4 * index + 1] << 6
         four |= <unsigned int>at[4 * index + 2] << 12 | <unsigned int>at[4 * index + 3] << 18
         out[3 * index] = four & 0xFF
@@ -222,12 +257,20 @@ def merged(bytes one not None, bytes other not None):
 def histogram(bytes registers not None):
     """How many registers have each value; there is a byte for each register."""
     cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(registers)
-    cdef Py_ssize_t index
-    cdef unsigned int counts[256]
+    cdef Py_ssize_t index, size = PyBytes_GET_SIZE(registers)
+    # Four counts of each value: an addition waits for the one before to the same count, and registers are much alike.
+    cdef unsigned int counts[4][256]
     memset(counts, 0, sizeof(counts))
-    for index in range(PyBytes_GET_SIZE(registers)):
-        counts[at[index]] += 1
-    return [counts[index] for index in range(REGISTER_MAX + 1)]
+    for index in range(size >> 2):
+        counts[0][at[4 * index]] += 1
+        counts[1][at[4 * index + 1]] += 1
+        counts[2][at[4 * index + 2]] += 1
+        counts[3][at[4 * index + 3]] += 1
+    for index in range(size & ~<Py_ssize_t>3, size):
+        counts[0][at[index]] += 1
+    return [
+        counts[0][index] + counts[1][index] + counts[2][index] + counts[3][index] for index in range(REGISTER_MAX + 1)
+    ]
 
 
 def spread_runs(bytes text not None, Py_ssize_t start, Py_ssize_t registers_count):

@@ -51,9 +51,6 @@ _HIGH_SIX: Final = bytes([byte >> 2 for byte in _BYTES])
 _LOW_TWO_TO_TOP: Final = bytes([(byte & 3) << 6 for byte in _BYTES])
 _LOW_FOUR_TO_TOP: Final = bytes([(byte & 15) << 4 for byte in _BYTES])
 _SIX_TO_TOP: Final = bytes([byte << 2 & 255 for byte in _BYTES])
-# Every second of the packed registers, and the bit above each of them.
-_LANES: Final = int.from_bytes(b"\x3f\xf0\x03" * (PACKED_SIZE // 3), "little")
-_LANE_TOPS: Final = int.from_bytes(b"\x40\x00\x04" * (PACKED_SIZE // 3), "little")
 # The highest bit of the bytes of all registers.
 _TOP_BITS: Final = int.from_bytes(b"\x80" * REGISTERS_COUNT, "little")
 
@@ -107,30 +104,20 @@ def raised_dense(text: bytes, elements: list[bytes], first: int) -> tuple[bytes,
     return text if raised is None else bytes(raised), raised_count
 
 
-def merged_packed(one: bytes, other: bytes) -> bytes:
-    """The larger of both values for each register; the arguments and the result are packed."""
-    left, right = int.from_bytes(one, "little"), int.from_bytes(other, "little")
-    found = _larger_lanes(left & _LANES, right & _LANES)
-    found |= _larger_lanes(left >> 6 & _LANES, right >> 6 & _LANES) << 6
-    return found.to_bytes(PACKED_SIZE, "little")
-
-
-def _larger_lanes(left: int, right: int) -> int:
-    """The larger of both values for every second register, between which there are six bits that are 0."""
-    # The bit above a lane stays where the left value is not smaller.
-    not_smaller = (left | _LANE_TOPS) - right & _LANE_TOPS
-    return right ^ (left ^ right) & not_smaller - (not_smaller >> 6)
-
-
-def unpacked(packed: bytes) -> bytes:
-    """The registers, a byte for each, from packed ones."""
-    first, second, third = packed[0::3], packed[1::3], packed[2::3]
+def unpacked(packed: bytes, start: int = 0) -> bytes:
+    """The registers, a byte for each, from packed ones, which begin at `start`."""
+    first, second, third = packed[start::3], packed[start + 1 :: 3], packed[start + 2 :: 3]
     registers = bytearray(REGISTERS_COUNT)
     registers[0::4] = first.translate(_LOW_SIX)
     registers[1::4] = _either(first.translate(_HIGH_TWO), second.translate(_LOW_FOUR_UP))
     registers[2::4] = _either(second.translate(_HIGH_FOUR), third.translate(_LOW_TWO_UP))
     registers[3::4] = third.translate(_HIGH_SIX)
     return bytes(registers)
+
+
+def merged_packed(registers: bytes, packed: bytes, start: int = 0) -> bytes:
+    """The larger of both values for each register; the second argument has packed registers from `start` on."""
+    return merged(registers, unpacked(packed, start))
 
 
 def packed(registers: bytes) -> bytes:

@@ -769,11 +769,22 @@ cdef class KeyTable:
     def scan(self, u64 cursor, Py_ssize_t count):
         """See `key_slots.KeySlots`."""
         cdef list found = []
+        return found, self.scan_into(found, cursor, count, False)
+
+    def scan_words(self, u64 cursor, Py_ssize_t count):
+        """See `key_table_plain`."""
+        cdef list found = []
+        return found, self.scan_into(found, cursor, count, True)
+
+    cdef u64 scan_into(self, list found, u64 cursor, Py_ssize_t count, bint has_values) except? 1:
+        """Append about `count` keys from a cursor on, each with its value after it if `has_values` is set. Returns the
+        next cursor."""
+        cdef Py_ssize_t left = count
         cdef u64 number = cursor >> PLACE_BITS
         cdef u32 index, *codes
         cdef Slot *slot
         if self.slots == NULL or number >= SLOT_COUNT:
-            return found, 0
+            return 0
         slot = self.slots[number]
         index = 0 if slot == NULL else lower_bound(slot, <u32>cursor)
         while True:
@@ -781,13 +792,16 @@ cdef class KeyTable:
                 codes = codes_of(slot)
                 while index < slot.count:
                     # Keys of one place are returned together; otherwise the next call would skip some of them.
-                    if len(found) >= count and (not index or codes[index] != codes[index - 1]):
-                        return found, number << PLACE_BITS | codes[index]
+                    if left <= 0 and (not index or codes[index] != codes[index - 1]):
+                        return number << PLACE_BITS | codes[index]
                     found.append(key_text(entries_of(slot)[index]))
+                    if has_values:
+                        found.append(value_of(entries_of(slot)[index]))
+                    left -= 1
                     index += 1
             number += 1
             if number == SLOT_COUNT:
-                return found, 0
+                return 0
             slot = self.slots[number]
             index = 0
 
@@ -916,6 +930,10 @@ cdef class KeyTable:
 
     def put(self, key, value, bint keep_expiry=False):
         """See `key_table_plain`."""
+        return bool(self.store(key, value, keep_expiry))
+
+    cdef int store(self, key, value, bint keep_expiry) except -1:
+        """Store a value. Returns whether the key is new."""
         cdef Found found
         cdef Entry *old = self.find(key, &found)
         cdef Entry *entry
@@ -925,7 +943,7 @@ cdef class KeyTable:
         try:
             if old == NULL:
                 self.insert(entry, &found)
-                return True
+                return 1
             self.own_slot(found.number)
         except MemoryError:
             let_go(entry)
@@ -936,7 +954,7 @@ cdef class KeyTable:
         elif old.expires:
             self.leave_heap(heap_index(old))
         let_go(self.exchange(&found, entry))
-        return False
+        return 0
 
     def put_keys(self, list keys not None):
         """See `key_table_plain`."""
@@ -958,7 +976,7 @@ cdef class KeyTable:
         """See `key_table_plain`."""
         cdef Py_ssize_t count = self.count, index
         for index in range(0, len(words) - 1, 2):
-            self.put(words[index], words[index + 1], True)
+            self.store(words[index], words[index + 1], True)
         return self.count - count
 
     def add_many(self, list values not None):

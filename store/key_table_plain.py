@@ -82,6 +82,11 @@ class KeyTable:
         """The keys, each with its value after it."""
         return [word for pair in self._values.items() for word in pair]
 
+    def scan_words(self, cursor: int, count: int) -> tuple[list[Any], int]:
+        """Like `scan`, each key with its value after it."""
+        keys, after = self.scan(cursor, count)
+        return [word for key in keys for word in (key, self._values[key])], after
+
     def values(self) -> list[Any]:
         """The values, in the order of `items`."""
         return list(self._values.values())

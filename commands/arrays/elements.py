@@ -109,15 +109,12 @@ def arinfo(context: Context, argv: list[bytes]) -> Reply:
         b"slice-size": value.slices.slice_size,
     }
     if len(argv) == 3:
-        shapes = value.slices.shapes()
-        dense = [(count, room) for is_dense, count, room in shapes if is_dense]
-        spaces = [room for is_dense, _, room in shapes if not is_dense]
-        room_sum = sum([room for _, room in dense])
-        found[b"dense-slices"] = len(dense)
-        found[b"sparse-slices"] = len(spaces)
-        found[b"avg-dense-size"] = room_sum / len(dense) if dense else 0.0
-        found[b"avg-dense-fill"] = sum([count for count, _ in dense]) / room_sum if dense else 0.0
-        found[b"avg-sparse-size"] = sum(spaces) / len(spaces) if spaces else 0.0
+        dense_count, elements_count, dense_room, sparse_count, sparse_room = value.slices.shapes()
+        found[b"dense-slices"] = dense_count
+        found[b"sparse-slices"] = sparse_count
+        found[b"avg-dense-size"] = dense_room / dense_count if dense_count else 0.0
+        found[b"avg-dense-fill"] = elements_count / dense_room if dense_count else 0.0
+        found[b"avg-sparse-size"] = sparse_room / sparse_count if sparse_count else 0.0
     return found
 
 

@@ -15,13 +15,13 @@ from ...store.hyperloglog import (
     estimate_registers,
     is_dense,
     is_hyperloglog,
-    packed_registers_of,
+    merged_with,
     registers_of,
     with_estimate,
     with_packed_registers,
 )
 from ...store.hyperloglog_form import REGISTERS_COUNT
-from ...store.registers import merged, merged_packed, packed, place_of, raised_dense, unpacked
+from ...store.registers import packed, place_of, raised_dense
 from ...store.text import EMBEDDED_SIZE_MAX, EditedText
 from ...store.value import Value, plain_text
 from ..core.table import Argument, Flag, KeySpec, Trait, command
@@ -126,8 +126,7 @@ def pfcount(context: Context, argv: list[bytes]) -> Reply:
     """
     db = context.db
     if len(argv) > 2:
-        registers, is_packed = _union(context, argv[1:])
-        return estimate_registers(unpacked(registers) if is_packed else registers)
+        return estimate_registers(_union(context, argv[1:])[0])
     key = argv[1]
     text = checked(db.read(key, context.now_ms))
     if text is None:
@@ -142,23 +141,16 @@ def pfcount(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _union(context: Context, keys: list[bytes]) -> tuple[bytes, bool]:
-    """Returns the registers of the union of the HyperLogLogs at these keys, and whether they are packed, as they are if
-    any of the HyperLogLogs has dense ones. Raises WrongType, NotHyperLogLog, CorruptHyperLogLog."""
-    sparse: bytes | None = None
-    dense: bytes | None = None
+    """Returns the registers of the union of the HyperLogLogs at these keys, and whether any of these has dense ones.
+    Raises WrongType, NotHyperLogLog, CorruptHyperLogLog."""
+    union: bytes | None = None
+    has_dense = False
     for key in keys:
         text = checked(context.db.read(key, context.now_ms))
-        if text is None:
-            continue
-        if is_dense(text):
-            registers = packed_registers_of(text)
-            dense = registers if dense is None else merged_packed(dense, registers)
-        else:
-            registers = registers_of(text)
-            sparse = registers if sparse is None else merged(sparse, registers)
-    if dense is None:
-        return bytes(REGISTERS_COUNT) if sparse is None else sparse, False
-    return dense if sparse is None else merged_packed(dense, packed(sparse)), True
+        if text is not None:
+            union = registers_of(text) if union is None else merged_with(union, text)
+            has_dense = has_dense or is_dense(text)
+    return bytes(REGISTERS_COUNT) if union is None else union, has_dense
 
 
 @command(
@@ -183,12 +175,12 @@ def pfmerge(context: Context, argv: list[bytes]) -> Reply:
     NotHyperLogLog, CorruptHyperLogLog. Source: Redis 2.8.9.
     """
     db, key = context.db, argv[1]
-    registers, is_packed = _union(context, argv[1:])
+    registers, has_dense = _union(context, argv[1:])
     text = checked(db.get(key, context.now_ms))
     if text is None:
         text = EMPTY
-    if is_packed:
-        text = with_packed_registers(text, registers)
+    if has_dense:
+        text = with_packed_registers(text, packed(registers))
     else:
         value = HyperLogLog(text, context.limits.hyperloglog_size_max)
         value.raise_all(registers)

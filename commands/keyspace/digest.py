@@ -6,13 +6,13 @@ values, and whether a key expires. Of streams it covers the entries, not the gro
 
 from __future__ import annotations
 
-from hashlib import sha1
+from itertools import islice
 from typing import Final
 
 from hiredis import Reader
 
 from ...protocol.scalars import shortest_text
-from ...store.companions.array_value import ArrayValue
+from ...store.companions.array_value import INDEX_MAX, ArrayValue
 from ...store.companions.companion import Companion
 from ...store.companions.hash_value import HashValue
 from ...store.companions.list_value import ListValue
@@ -23,85 +23,82 @@ from ...store.ids import ID_MAX, SEQ_BITS, SEQ_MASK
 from ...store.stream import Stream
 from ...store.value import Value
 
+try:
+    from .digest_codec import add, add_each, add_pairs, mix, mix_each, mix_often
+except ImportError:  # there was no C compiler at installation
+    from .digest_codec_plain import add, add_each, add_pairs, mix, mix_each, mix_often
+
 EMPTY: Final = bytes(20)
 # Empty indexes of an array in a row that are mixed one by one.
 GAP_MAX: Final = 1 << 20
 TYPE_STRING: Final = (0).to_bytes(4, "big")
 TYPE_STREAM: Final = (6).to_bytes(4, "big")
-
-
-def _xor(digest: bytes, other: bytes) -> bytes:
-    return (int.from_bytes(digest, "big") ^ int.from_bytes(other, "big")).to_bytes(20, "big")
-
-
-def _add(digest: bytes, data: bytes) -> bytes:
-    """Adds data to a digest; the order of such calls does not matter."""
-    return _xor(digest, sha1(data, usedforsecurity=False).digest())
-
-
-def _first(data: bytes) -> bytes:
-    """What `_mix` makes of no digest."""
-    return sha1(sha1(data, usedforsecurity=False).digest(), usedforsecurity=False).digest()
-
-
-def _mix(digest: bytes, data: bytes) -> bytes:
-    """Adds data to a digest; the order of such calls matters."""
-    return sha1(_add(digest, data), usedforsecurity=False).digest()
+# Members that are added at a time.
+_MEMBERS_AT_ONCE: Final = 256
 
 
 def digest_value(digest: bytes, db: Database, key: bytes, value: Value) -> bytes:
     """Adds the value of a key to a digest."""
     if isinstance(value, Stream):
-        digest = _mix_stream(_mix(digest, TYPE_STREAM), value)
+        digest = _mix_stream(mix(digest, TYPE_STREAM), value)
     elif isinstance(value, bytes):
-        digest = _mix(_mix(digest, TYPE_STRING), value)
+        digest = mix(mix(digest, TYPE_STRING), value)
     else:
-        digest = _mix_companion(_mix(digest, value.type_number.to_bytes(4, "big")), value)
-    return _add(digest, b"!!expire!!") if key in db.expires else digest
+        digest = _mix_companion(mix(digest, value.type_number.to_bytes(4, "big")), value)
+    return add(digest, b"!!expire!!") if key in db.expires else digest
 
 
 def _mix_stream(digest: bytes, stream: Stream) -> bytes:
     reader = Reader()
     for entry_id, entry in stream.log.entries(0, ID_MAX):
-        digest = _mix(digest, b"%d.%d" % (entry_id >> SEQ_BITS, entry_id & SEQ_MASK))
         reader.feed(entry)
-        for word in reader.gets()[1]:
-            digest = _mix(digest, word)
+        digest = mix_each(digest, [b"%d.%d" % (entry_id >> SEQ_BITS, entry_id & SEQ_MASK), *reader.gets()[1]])
     return digest
 
 
 def _mix_companion(digest: bytes, value: Companion) -> bytes:
     if isinstance(value, HashValue):
-        for field, text in value.items():
-            each = _mix(_first(field), text)
-            digest = _add(digest, _add(each, b"!!hexpire!!") if value.due_ms(field) is not None else each)
+        digest = _add_hash(digest, value)
     elif isinstance(value, SortedSetValue):
-        for member, score in value.items():
-            digest = _add(digest, _mix(_first(member), shortest_text(score)))
+        for start in range(0, len(value), _MEMBERS_AT_ONCE):
+            words: list[bytes] = []
+            for member, score in value.scored(start, min(start + _MEMBERS_AT_ONCE, len(value))):
+                words += (member, shortest_text(score))
+            digest = add_pairs(digest, words, [], b"")
     elif isinstance(value, ListValue):
-        for element in value:
-            digest = _mix(digest, element)
+        elements = iter(value)
+        while page := list(islice(elements, _MEMBERS_AT_ONCE)):
+            digest = mix_each(digest, page)
     elif isinstance(value, ArrayValue):
         digest = _mix_array(digest, value)
     elif isinstance(value, SetValue):
-        total = int.from_bytes(digest, "big")
-        for member in value.members_in_turn():
-            total ^= int.from_bytes(sha1(member, usedforsecurity=False).digest(), "big")
-        digest = total.to_bytes(len(digest), "big")
+        for members in value.parts(_MEMBERS_AT_ONCE):
+            digest = add_each(digest, members)
+    return digest
+
+
+def _add_hash(digest: bytes, value: HashValue) -> bytes:
+    pairs = iter(value.items())
+    while page := list(islice(pairs, _MEMBERS_AT_ONCE)):
+        words = [word for pair in page for word in pair]
+        digest = add_pairs(digest, words, value.due_times(words[::2]), b"!!hexpire!!")
     return digest
 
 
 def _mix_array(digest: bytes, array: ArrayValue) -> bytes:
     # Redis mixes a word for each empty index. A gap of more than the maximum would take hours: its size is mixed.
     end = 0
-    for index, element in array.items():
-        if index - end <= GAP_MAX:
-            for _ in range(index - end):
-                digest = _mix(digest, b"(null)")
-        else:
-            digest = _mix(digest, b"(null) %d" % (index - end))
-        digest = _mix(digest, element)
-        end = index + 1
+    for page in array.pages(0, INDEX_MAX):
+        elements: list[bytes] = []
+        for index, element in page:
+            if index != end:
+                digest = mix_each(digest, elements)
+                elements = []
+                gap = index - end
+                digest = mix_often(digest, b"(null)", gap) if gap <= GAP_MAX else mix(digest, b"(null) %d" % gap)
+            elements.append(element)
+            end = index + 1
+        digest = mix_each(digest, elements)
     return digest
 
 
@@ -110,7 +107,7 @@ def digest_dataset(store: Store) -> bytes:
     final = EMPTY
     for db in store.databases:
         if db.keys:
-            final = _mix(final, db.index.to_bytes(4, "big"))
+            final = mix(final, db.index.to_bytes(4, "big"))
         for key, value in db.keys.items():
-            final = _add(final, digest_value(_mix(EMPTY, key), db, key, value))
+            final = add(final, digest_value(mix(EMPTY, key), db, key, value))
     return final

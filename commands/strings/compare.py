@@ -9,11 +9,16 @@ import xxhash
 from ...protocol.replies import Reply
 from ...store.errors import GenericError, syntax_error, wrong_number_of_arguments
 from ...store.events import DEL
+from ...store.value import Value
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
-from .subsequence import common_matches, common_size
 from .values import COMPARISON_ARGUMENTS, COMPARISONS, KEY_ARGUMENT, READ_KEY, comparison_holds
+
+try:
+    from .subsequence import common_ranges, common_size, common_text
+except ImportError:  # there was no C compiler at installation
+    from .subsequence_plain import common_ranges, common_size, common_text
 
 NOT_STRINGS: Final = b"The specified keys must contain string values"
 
@@ -78,33 +83,39 @@ def delex(context: Context, argv: list[bytes]) -> Reply:
 
 def _parse_lcs(argv: list[bytes]) -> tuple[bool, bool, bool, int]:
     """Parses the options of LCS and returns (LEN, IDX, WITHMATCHLEN, MINMATCHLEN). Raises GenericError."""
-    chosen: set[bytes] = set()
-    size_min = 0
-    words = iter(argv[3:])
-    for given in words:
-        word = given.upper()
-        if word == b"MINMATCHLEN":
-            token = next(words, None)
-            if token is None:
-                raise syntax_error()
-            size_min = integer(token)
-        elif word not in (b"LEN", b"IDX", b"WITHMATCHLEN"):
+    wants_size = wants_places = with_sizes = False
+    size_min, index = 0, 3
+    while index < len(argv):
+        word = argv[index].upper()
+        if word == b"LEN":
+            wants_size = True
+        elif word == b"IDX":
+            wants_places = True
+        elif word == b"WITHMATCHLEN":
+            with_sizes = True
+        elif word == b"MINMATCHLEN" and index + 1 < len(argv):
+            index += 1
+            size_min = integer(argv[index])
+        else:
             raise syntax_error()
-        chosen.add(word)
-    if {b"LEN", b"IDX"} <= chosen:
+        index += 1
+    if wants_size and wants_places:
         raise GenericError(b"If you want both the length and indexes, please just use IDX.")
-    return b"LEN" in chosen, b"IDX" in chosen, b"WITHMATCHLEN" in chosen, size_min
+    return wants_size, wants_places, with_sizes, size_min
 
 
-def _operands(context: Context, keys: list[bytes]) -> list[bytes]:
-    """Returns the strings of the keys. All keys are looked up before the types are checked. Raises GenericError."""
-    values = [context.db.read(key, context.now_ms) for key in keys]
-    texts: list[bytes] = []
-    for value in values:
-        if value is not None and not isinstance(value, bytes):
-            raise GenericError(NOT_STRINGS)
-        texts.append(value or b"")
-    return texts
+def _operands(context: Context, a_key: bytes, b_key: bytes) -> tuple[bytes, bytes]:
+    """Returns the strings of the keys. Both are looked up before the types are checked. Raises GenericError."""
+    a, b = context.db.read(a_key, context.now_ms), context.db.read(b_key, context.now_ms)
+    return _text(a), _text(b)
+
+
+def _text(value: Value | None) -> bytes:
+    if value is None:
+        return b""
+    if not isinstance(value, bytes):
+        raise GenericError(NOT_STRINGS)
+    return value
 
 
 @command(
@@ -134,18 +145,13 @@ def lcs(context: Context, argv: list[bytes]) -> Reply:
     Raises GenericError, also if the table of N*M numbers that Redis would make exceeds proto-max-bulk-len.
     Source: redis.io/commands/lcs, Redis 7.0.
     """
-    a, b = _operands(context, argv[1:3])
+    a, b = _operands(context, argv[1], argv[2])
     wants_size, wants_places, with_sizes, size_min = _parse_lcs(argv)
     if (len(a) + 1) * (len(b) + 1) * 4 > context.server.config.proto_max_bulk_len:
         raise GenericError(b"Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
     if wants_size:
         return common_size(a, b)
-    matches = common_matches(a, b)
     if not wants_places:
-        return b"".join(a[match.a_start :][: match.size] for match in reversed(matches))
-    listed: list[Reply] = []
-    for match in matches:
-        if match.size >= size_min:
-            places: list[Reply] = [[start, start + match.size - 1] for start in (match.a_start, match.b_start)]
-            listed.append([*places, match.size] if with_sizes else places)
-    return {b"matches": listed, b"len": sum(match.size for match in matches)}
+        return common_text(a, b)
+    ranges, size = common_ranges(a, b, size_min, with_sizes)
+    return {b"matches": ranges, b"len": size}

@@ -22,10 +22,21 @@ ARRAY: Final = 28
 _ELEMENTS_AT_ONCE: Final = 256
 
 
+def short_array(value: ArrayValue, *, compress: bool) -> bytes | None:
+    """An array of few elements, without its type; None for another one."""
+    if len(value) > _ELEMENTS_AT_ONCE:
+        return None
+    return _header(value) + encode_elements(value.slices.pairs(0, INDEX_MAX, _ELEMENTS_AT_ONCE), compress)
+
+
+def _header(value: ArrayValue) -> bytes:
+    cursor = value.cursor
+    return encode_length(len(value)) + (b"\0" if cursor is None else b"\1" + encode_length(cursor))
+
+
 def encode_array(value: ArrayValue, *, compress: bool) -> Iterator[bytes]:
     """Yield an array without its type."""
-    cursor = value.cursor
-    yield encode_length(len(value)) + (b"\0" if cursor is None else b"\1" + encode_length(cursor))
+    yield _header(value)
     first = 0
     while True:
         pairs: list[Any] = value.slices.pairs(first, INDEX_MAX, _ELEMENTS_AT_ONCE)
@@ -46,11 +57,10 @@ def read_array(source: Source, limits: Limits) -> ArrayValue:
         value.cursor = _read_index(source)
     while left:
         indexes, elements = read_indexed(source, left)
-        for index, element in zip(indexes, elements, strict=True):
-            if index > INDEX_MAX:
-                raise RdbError("Array index out of range")
-            if not value.put(index, element):
-                raise RdbError("Duplicate array index detected")
+        if max(indexes) > INDEX_MAX:
+            raise RdbError("Array index out of range")
+        if value.put_each(indexes, elements) < len(indexes):
+            raise RdbError("Duplicate array index detected")
         left -= len(indexes)
     return value
 

@@ -4,10 +4,17 @@
 Both modules behave alike and are tested by the same tests; `primitives` imports this one if it was built.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+
 ctypedef unsigned long long u64
+
+include "../../store/byte_order.pxi"
 
 cdef enum:
     TABLES_COUNT = 16
+    # Bytes of the end of a payload: its version and its checksum.
+    VERSION_SIZE = 2
+    CHECKSUM_SIZE = 8
 
 # The CRC of each byte, followed by 0 to 15 zeros.
 cdef u64 tables[TABLES_COUNT][256]
@@ -60,6 +67,40 @@ cdef u64 crc_of(const unsigned char *at, Py_ssize_t size, u64 crc) noexcept nogi
     return crc
 
 
-def crc64(const unsigned char[::1] data not None, u64 crc=0):
-    """Return the CRC of `data`, continued from `crc`, that of the bytes before."""
+cdef inline u64 crc_of_bytes(data, Py_ssize_t size, u64 crc) noexcept:
+    return crc_of(<const unsigned char *>PyBytes_AS_STRING(data), size, crc)
+
+
+cdef u64 crc_of_view(const unsigned char[::1] data, u64 crc):
     return crc_of(&data[0], data.shape[0], crc) if data.shape[0] else crc
+
+
+def crc64(data not None, u64 crc=0):
+    """Return the CRC of `data`, continued from `crc`, that of the bytes before."""
+    if PyBytes_Check(data):
+        return crc_of_bytes(data, PyBytes_GET_SIZE(data), crc)
+    return crc_of_view(data, crc)
+
+
+def payload_end(list pieces not None, int version):
+    """See `crc64_plain`."""
+    cdef unsigned char end[VERSION_SIZE + CHECKSUM_SIZE]
+    cdef u64 crc = 0
+    for piece in pieces:
+        if not PyBytes_Check(piece):
+            raise TypeError("bytes were expected")
+        crc = crc_of_bytes(piece, PyBytes_GET_SIZE(piece), crc)
+    write_little(end, <u64>version, VERSION_SIZE)
+    write_little(end + VERSION_SIZE, crc_of(end, VERSION_SIZE, crc), CHECKSUM_SIZE)
+    return PyBytes_FromStringAndSize(<char *>end, VERSION_SIZE + CHECKSUM_SIZE)
+
+
+def has_right_end(bytes payload not None, int version_max):
+    """See `crc64_plain`."""
+    cdef const unsigned char *start = <const unsigned char *>PyBytes_AS_STRING(payload)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(payload) - CHECKSUM_SIZE
+    cdef u64 checksum
+    if size < VERSION_SIZE or read_little(start + size - VERSION_SIZE, VERSION_SIZE) > <u64>version_max:
+        return False
+    checksum = read_little(start + size, CHECKSUM_SIZE)
+    return not checksum or checksum == crc_of(start, size, 0)

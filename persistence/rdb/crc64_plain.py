@@ -22,6 +22,10 @@ from typing import Final
 # P without x^64, reflected.
 POLYNOMIAL: Final = 0x95AC9329AC4BC9B5
 
+# Bytes of the end of a payload: its version and its checksum.
+VERSION_SIZE: Final = 2
+CHECKSUM_SIZE: Final = 8
+
 # Bytes divided at once: few enough to stay in the processor's cache.
 BLOCK_SIZE: Final = 256 * 1024
 
@@ -87,3 +91,21 @@ def _folded(number: int, bits: int) -> bytes:
         number = number >> head_bits ^ total << (room - head_bits)
         bits -= head_bits
     return number.to_bytes(FOLD_BITS // 8, "little")
+
+
+def payload_end(pieces: list[bytes], version: int) -> bytes:
+    """The end of a payload of DUMP: its version, in two bytes, and the CRC of all before."""
+    crc = 0
+    for piece in pieces:
+        crc = crc64(piece, crc)
+    packed = version.to_bytes(VERSION_SIZE, "little")
+    return packed + crc64(packed, crc).to_bytes(CHECKSUM_SIZE, "little")
+
+
+def has_right_end(payload: bytes, version_max: int) -> bool:
+    """Whether a payload has a version that is known, and the CRC of all before or, as if it had none, zero."""
+    size = len(payload) - CHECKSUM_SIZE
+    if size < VERSION_SIZE or int.from_bytes(payload[size - VERSION_SIZE : size], "little") > version_max:
+        return False
+    checksum = int.from_bytes(payload[size:], "little")
+    return not checksum or checksum == crc64(memoryview(payload)[:size])

@@ -12,7 +12,6 @@ Hashes that HIMPORT made are in `imported_hashes`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 from ...store.companions.hash_value import LISTPACK, LISTPACK_EX, HashValue
@@ -62,14 +61,19 @@ def hash_type(value: HashValue) -> int:
 def packed_hash(value: HashValue, *, compress: bool) -> bytes | None:
     """A hash that is a listpack, without its type; None if it is not one."""
     if value.encoding == LISTPACK:
-        return encode_strings([pack_texts(value.words())], compress)
+        return encode_strings([value.listpack() or pack_texts(value.words())], compress)
     if value.encoding != LISTPACK_EX:
         return None
+    return _first_time(value) + encode_strings([value.listpack() or pack_texts(_timed_words(value))], compress)
+
+
+def _timed_words(value: HashValue) -> list[bytes]:
+    """The fields, each with its value and its expiry time after it."""
     words: list[bytes] = []
     pairs = list(value.items())
     for pair, due_ms in zip(pairs, value.due_times([pair[0] for pair in pairs]), strict=True):
         words += (pair[0], pair[1], b"%d" % due_ms)
-    return _first_time(value) + encode_strings([pack_texts(words)], compress)
+    return words
 
 
 def encode_hash(value: HashValue, *, compress: bool) -> Iterator[bytes]:
@@ -85,9 +89,8 @@ def encode_hash(value: HashValue, *, compress: bool) -> Iterator[bytes]:
         yield from _encode_timed(value, compress=compress)
         return
     yield encode_length(len(value))
-    pairs = iter(value.items())
-    while piece := list(islice(pairs, _FIELDS_AT_ONCE)):
-        yield encode_strings([word for pair in piece for word in pair], compress)
+    for words in value.word_parts(_FIELDS_AT_ONCE):
+        yield encode_strings(words, compress)
 
 
 def _first_time(value: HashValue) -> bytes:
@@ -98,9 +101,9 @@ def _first_time(value: HashValue) -> bytes:
 
 def _encode_timed(value: HashValue, *, compress: bool) -> Iterator[bytes]:
     yield _first_time(value) + encode_length(len(value))
-    pairs = iter(value.items())
-    while piece := list(islice(pairs, _FIELDS_AT_ONCE)):
-        yield encode_timed(piece, value.due_times([field for field, _ in piece]), value.first_due_ms, compress)
+    times = value.times_by_name()
+    for words in value.word_parts(_FIELDS_AT_ONCE):
+        yield encode_timed(words, times, value.first_due_ms, compress)
 
 
 def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
@@ -109,7 +112,7 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
     if kind == HASH:
         count = read_length(source)
         if count > limits.hash_entries_max:
-            value.become_table()
+            value.become_table(count)
         while count:
             words = read_strings(source, 2 * count)
             if len(words) % 2:
@@ -121,7 +124,7 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
         first_ms = read_time_ms(source) if kind == HASH_TIMES else 1
         count = read_length(source)
         if count > limits.hash_entries_max:
-            value.become_table()
+            value.become_table(count)
             _read_timed(value, source, count, first_ms)
             count = 0
         for _ in range(count):
@@ -130,32 +133,23 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
     elif kind in (HASH_LISTPACK_EX, HASH_LISTPACK_EX_EARLY):
         if kind == HASH_LISTPACK_EX:
             read_time_ms(source)
-        words = unpack_texts(read_string(source))
-        if len(words) % 3:
-            raise RdbError("Hash integrity check failed: a field without a value or a time")
-        pairs: list[bytes] = []
-        found: list[tuple[int, bytes]] = []
-        for index in range(0, len(words), 3):
-            pairs.append(words[index])
-            pairs.append(words[index + 1])
-            due_ms = _time_of(words[index + 2])
-            if due_ms:
-                found.append((due_ms, words[index]))
-        _fill(value, pairs)
-        value.become_listpack_ex()
-        if found:
-            _take_times(value, found)
+        listpack = read_string(source)
+        if not value.load_listpack(listpack, has_times=True):
+            _fill_timed(value, unpack_texts(listpack))
     elif kind in HASH_TEMPLATE_TYPES:
         value = read_imported_hash(source, kind, limits)
+    elif kind == HASH_LISTPACK:
+        listpack = read_string(source)
+        if not value.load_listpack(listpack, has_times=False):
+            _fill(value, unpack_texts(listpack))
     else:
-        words = _UNPACK[kind](read_string(source))
-        if len(words) % 2:
-            raise RdbError("Hash integrity check failed: a field without a value")
-        if kind == HASH_ZIPMAP:
+        words = (unpack_zipmap if kind == HASH_ZIPMAP else unpack_ziplist)(read_string(source))
+        if kind == HASH_ZIPLIST:
+            _fill(value, words)
+        else:
+            _demand_pairs(words)
             if value.set_words(words) < len(words) // 2:
                 raise RdbError(SAME_FIELD)
-        else:
-            _fill(value, words)
     if not len(value):
         raise EmptyValue
     return value
@@ -187,8 +181,32 @@ def _set_timed(value: HashValue, field: bytes, text: bytes, due_ms: int) -> None
         value.expire_at(field, due_ms)
 
 
+def _demand_pairs(words: list[bytes]) -> None:
+    if len(words) % 2:
+        raise RdbError("Hash integrity check failed: a field without a value")
+
+
+def _fill_timed(value: HashValue, words: list[bytes]) -> None:
+    """Set the fields of a listpack, each with its value and its expiry time after it. Raises RdbError."""
+    if len(words) % 3:
+        raise RdbError("Hash integrity check failed: a field without a value or a time")
+    pairs: list[bytes] = []
+    found: list[tuple[int, bytes]] = []
+    for index in range(0, len(words), 3):
+        pairs.append(words[index])
+        pairs.append(words[index + 1])
+        due_ms = _time_of(words[index + 2])
+        if due_ms:
+            found.append((due_ms, words[index]))
+    _fill(value, pairs)
+    value.become_listpack_ex()
+    if found:
+        _take_times(value, found)
+
+
 def _fill(value: HashValue, words: list[bytes]) -> None:
     """Set the fields of a listpack, each with its value after it. Raises RdbError."""
+    _demand_pairs(words)
     if value.fill(words) < len(words) // 2:
         raise RdbError("Hash integrity check failed: a field twice")
 
@@ -206,6 +224,3 @@ def _take_times(value: HashValue, times: list[tuple[int, bytes]]) -> None:
     if min(times)[0] < 0 or max(times)[0] > NO_TIME_MS:
         raise RdbError(TIME_OUT_OF_RANGE)
     value.take_times(times)
-
-
-_UNPACK: Final = {HASH_ZIPMAP: unpack_zipmap, HASH_ZIPLIST: unpack_ziplist, HASH_LISTPACK: unpack_texts}

@@ -11,9 +11,9 @@ from typing import Final
 from ...store.companions.list_value import ListValue
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
-from .lengths import encode_length, encode_string, read_length, read_string
+from .lengths import encode_length, read_length, read_string
 from .source import Source
-from .texts import pack_texts, read_strings, unpack_texts
+from .texts import encode_strings, pack_texts, read_strings, unpack_texts
 from .ziplist import unpack_ziplist
 
 LIST: Final = 1
@@ -26,16 +26,24 @@ _PLAIN: Final = 1
 _PACKED: Final = 2
 
 
+def short_list(value: ListValue, *, compress: bool) -> bytes | None:
+    """A list of a single node, without its type; None for another one."""
+    return encode_length(1) + _node(value, 0, compress) if value.elements.nodes_count == 1 else None
+
+
 def encode_list(value: ListValue, *, compress: bool) -> Iterator[bytes]:
     """Yield a list without its type."""
+    yield encode_length(value.elements.nodes_count)
+    for index in range(value.elements.nodes_count):
+        yield _node(value, index, compress)
+
+
+def _node(value: ListValue, index: int, compress: bool) -> bytes:
     elements = value.elements
-    yield encode_length(elements.nodes_count)
-    for index in range(elements.nodes_count):
-        if elements.is_plain(index):
-            yield encode_length(_PLAIN) + encode_string(elements.node(index)[0], compress=compress)
-        else:
-            data = elements.listpack(index) or pack_texts(elements.node(index))
-            yield encode_length(_PACKED) + encode_string(data, compress=compress)
+    if elements.is_plain(index):
+        return encode_length(_PLAIN) + encode_strings([elements.node(index)[0]], compress)
+    data = elements.listpack(index) or pack_texts(elements.node(index))
+    return encode_length(_PACKED) + encode_strings([data], compress)
 
 
 def read_list(source: Source, kind: int, limits: Limits) -> ListValue:

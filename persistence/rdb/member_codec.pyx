@@ -6,12 +6,15 @@ Both modules behave alike and are tested by the same tests; the modules of these
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
+from libc.math cimport signbit
 from libc.string cimport memchr, memcpy
 
 from headrace.persistence.errors import RdbError
+from headrace.persistence.rdb.intset import unpack_integers as unpack_slowly
 from headrace.persistence.rdb.listpack import unpack
-from headrace.protocol.scalars import shortest_text
+from headrace.protocol.scalars import double_text, shortest_text
 
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char *text, char **end, PyObject *overflow_exception) except? -1.0
@@ -20,6 +23,7 @@ ctypedef unsigned int u32
 ctypedef unsigned long long u64
 
 include "numbers.pxi"
+include "../../store/decimal_text.pxi"
 include "strings.pxi"
 include "../../store/listpack.pxi"
 include "lzf.pxi"
@@ -36,8 +40,12 @@ cdef enum:
     INTEGER_BITS = 61
     DOUBLE_TEXT_SIZE_MAX = 32
     TAG_MASK = 3
+    # Bytes of an intset before its numbers.
+    INTSET_HEADER_SIZE = 8
 
 cdef u64 LISTPACK_SIZE_MAX = 0xFFFFFFFF
+# Doubles below this have no fraction if they are equal to an integer.
+cdef double WHOLE_MAX = <double>(<i64>1 << 53)
 
 
 def encode_strings(list texts not None, bint compress):
@@ -64,21 +72,21 @@ def encode_scored(list words not None, bint compress):
     return to.take()
 
 
-def encode_timed(list pairs not None, list times not None, i64 first_ms, bint compress):
+def encode_timed(list words not None, dict times not None, i64 first_ms, bint compress):
     """See `member_codec_plain`."""
     cdef Buffer to = Buffer()
     cdef Py_ssize_t index
-    cdef object name, text
+    cdef PyObject *found
     cdef i64 time_ms
-    if len(times) != len(pairs):
-        raise ValueError(len(times))
-    for index in range(len(pairs)):
-        name, text = pairs[index]
-        time_ms = times[index]
+    for index in range(0, len(words) - 1, 2):
+        found = PyDict_GetItem(times, words[index])
+        time_ms = 0
+        if found != NULL:
+            time_ms = <object>found
         to.reserve(LENGTH_SIZE_MAX)
-        to.at = write_length(to.at, <u64>(time_ms - first_ms + 1) if time_ms else 0)
-        append_string(to, name, compress)
-        append_string(to, text, compress)
+        to.at = write_length(to.at, <u64>(time_ms - first_ms + 1) if found != NULL else 0)
+        append_string(to, words[index], compress)
+        append_string(to, words[index + 1], compress)
     return to.take()
 
 
@@ -185,7 +193,7 @@ def read_elements(bytes block not None, Py_ssize_t position, Py_ssize_t count):
             bits = read_little(at, SCORE_SIZE)
             at += SCORE_SIZE
             if kind == ELEMENT_INTEGER:
-                text = PyBytes_FromStringAndSize(digits, snprintf(digits, sizeof(digits), b"%lld", <i64>bits))
+                text = PyBytes_FromStringAndSize(digits, write_decimal(digits, <i64>bits))
             else:
                 memcpy(&number, &bits, SCORE_SIZE)
                 text = double_element(number)
@@ -266,13 +274,100 @@ def pack_texts(list texts not None):
     at = start + LISTPACK_HEADER_SIZE
     for text in texts:
         at = write_element(at, <const unsigned char *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+    return finished(packed, at, len(texts))
+
+
+def pack_scored(list words not None):
+    """See `member_codec_plain`."""
+    cdef Py_ssize_t index, count = len(words) // 2
+    cdef size_t room = LISTPACK_HEADER_SIZE + 1 + <size_t>count * (2 * ELEMENT_FRAME_MAX + DIGITS_SIZE_MAX)
+    cdef bytes packed, member, text
+    cdef unsigned char *start
+    cdef unsigned char *at
+    cdef double score
+    for index in range(count):
+        member = words[2 * index]
+        room += PyBytes_GET_SIZE(member)
+    packed = PyBytes_FromStringAndSize(NULL, room)
+    start = <unsigned char *>PyBytes_AS_STRING(packed)
+    at = start + LISTPACK_HEADER_SIZE
+    for index in range(count):
+        member, score = words[2 * index], words[2 * index + 1]
+        at = write_element(at, <const unsigned char *>PyBytes_AS_STRING(member), PyBytes_GET_SIZE(member))
+        if -WHOLE_MAX < score < WHOLE_MAX and score == <double><i64>score and (score or not signbit(score)):
+            at = write_integer(at, <i64>score)
+            continue
+        text = double_text(score)
+        if PyBytes_GET_SIZE(text) > DIGITS_SIZE_MAX:
+            # Not a text of the shortest digits: the room is not for it.
+            return pack_texts(
+                [word if isinstance(word, bytes) else double_text(word) for word in words]
+            )
+        at = write_element(at, <const unsigned char *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+    return finished(packed, at, 2 * count)
+
+
+cdef bytes finished(bytes packed, unsigned char *at, Py_ssize_t count):
+    """Return a listpack whose elements end at a place."""
+    cdef unsigned char *start = <unsigned char *>PyBytes_AS_STRING(packed)
     at[0] = LISTPACK_END
     at += 1
     if <u64>(at - start) > LISTPACK_SIZE_MAX:
         raise OverflowError("a listpack of more than 4 GiB")
     write_little(start, at - start, 4)
-    write_little(start + 4, min(<u64>len(texts), <u64>LISTPACK_COUNT_UNKNOWN), 2)
+    write_little(start + 4, min(<u64>count, <u64>LISTPACK_COUNT_UNKNOWN), 2)
     return packed[: at - start]
+
+
+def pack_integers(list numbers not None):
+    """See `intset`."""
+    cdef Py_ssize_t count = len(numbers), index
+    cdef i64 first, last
+    cdef int size = 8
+    cdef bytes packed
+    cdef unsigned char *at
+    if not count:
+        raise IndexError("there are no numbers")
+    first, last = numbers[0], numbers[count - 1]
+    if -(1 << 15) <= first and last < 1 << 15:
+        size = 2
+    elif -(<i64>1 << 31) <= first and last < <i64>1 << 31:
+        size = 4
+    packed = PyBytes_FromStringAndSize(NULL, INTSET_HEADER_SIZE + size * count)
+    at = <unsigned char *>PyBytes_AS_STRING(packed)
+    write_little(at, size, 4)
+    write_little(at + 4, count, 4)
+    at += INTSET_HEADER_SIZE
+    for index in range(count):
+        write_little(at, <u64><i64>numbers[index], size)
+        at += size
+    return packed
+
+
+def unpack_integers(bytes data not None):
+    """See `intset`."""
+    cdef const unsigned char *at = <const unsigned char *>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+    cdef u64 width, count, index
+    cdef list numbers
+    cdef i64 number, before = 0
+    if size >= INTSET_HEADER_SIZE:
+        width, count = read_little(at, 4), read_little(at + 4, 4)
+        if (width == 2 or width == 4 or width == 8) and <u64>size == INTSET_HEADER_SIZE + width * count:
+            at += INTSET_HEADER_SIZE
+            numbers = []
+            for index in range(count):
+                # The sign is the top bit of the last byte.
+                number = <i64>(read_little(at, <int>width) << 64 - 8 * width) >> 64 - 8 * width
+                if index and number <= before:
+                    break
+                numbers.append(number)
+                before = number
+                at += width
+            else:
+                return numbers
+    # The slower form tells what is wrong.
+    return unpack_slowly(data)
 
 
 def unpack_texts(bytes data not None):
@@ -294,7 +389,7 @@ def unpack_texts(bytes data not None):
         if element.text != NULL:
             texts.append(PyBytes_FromStringAndSize(<const char *>element.text, element.size))
         else:
-            texts.append(PyBytes_FromStringAndSize(digits, snprintf(digits, sizeof(digits), b"%lld", element.number)))
+            texts.append(PyBytes_FromStringAndSize(digits, write_decimal(digits, element.number)))
     if count != LISTPACK_COUNT_UNKNOWN and count != <u64>len(texts):
         raise damaged(data)
     return texts

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
+from ...protocol.scalars import double_text
 from ...store.companions.integers import as_integer
 from ..errors import RdbError
 from .array_elements import (
@@ -16,9 +17,15 @@ from .array_elements import (
     double_element,
     read_element,
 )
+from .intset import pack_integers, unpack_integers
 from .lengths import encode_length, encode_string, read_length, read_string
 from .listpack import encode_texts, pack, unpack
 from .source import Source
+
+__all__ = [
+    "encode_elements", "encode_scored", "encode_strings", "encode_timed", "pack_integers", "pack_scored", "pack_texts",
+    "read_elements", "read_scored", "read_some", "read_timed", "unpack_integers", "unpack_texts",
+]  # fmt: skip
 
 # Bytes of a block that one call looks at: they are copied.
 LOOKED_AT_SIZE: Final = 64 * 1024
@@ -46,14 +53,14 @@ def encode_scored(words: list[bytes | float], compress: bool) -> bytes:
     )
 
 
-def encode_timed(pairs: list[tuple[bytes, bytes]], times: list[int], first_ms: int, compress: bool) -> bytes:
+def encode_timed(words: list[bytes], times: dict[bytes, int], first_ms: int, compress: bool) -> bytes:
     """Encode fields with their values, each after its expiry time: 0 for none, else the ms after the first one."""
     return b"".join(
         [
-            encode_length(time_ms - first_ms + 1 if time_ms else 0)
-            + encode_string(pair[0], compress=compress)
-            + encode_string(pair[1], compress=compress)
-            for pair, time_ms in zip(pairs, times, strict=True)
+            encode_length(times[words[index]] - first_ms + 1 if words[index] in times else 0)
+            + encode_string(words[index], compress=compress)
+            + encode_string(words[index + 1], compress=compress)
+            for index in range(0, len(words), 2)
         ]
     )
 
@@ -137,6 +144,11 @@ def read_timed(block: bytes, position: int, count: int) -> tuple[list[bytes], li
 def pack_texts(texts: list[bytes]) -> bytes:
     """Return a listpack of texts."""
     return pack([encode_texts(texts)], len(texts))
+
+
+def pack_scored(words: list[bytes | float]) -> bytes:
+    """Return a listpack of members, each with its score after it."""
+    return pack_texts([word if isinstance(word, bytes) else double_text(word) for word in words])
 
 
 def unpack_texts(data: bytes) -> list[bytes]:

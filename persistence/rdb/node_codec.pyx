@@ -18,6 +18,7 @@ ctypedef unsigned int u32
 include "../../store/packed_id.pxi"
 include "../../protocol/resp.pxi"
 include "numbers.pxi"
+include "../../store/decimal_text.pxi"
 include "strings.pxi"
 include "../../store/listpack.pxi"
 include "lzf.pxi"

@@ -14,7 +14,7 @@ from ...store.value import Value
 from ..errors import RdbError
 from .lengths import encode_string, read_string, string_parts
 from .nodes import encode_short_value, read_short_value
-from .primitives import IS_COMPILED, crc64
+from .primitives import IS_COMPILED, has_right_end, payload_end
 from .source import Source
 from .stream import WITH_RELEASED
 from .values import STRING, VERSION, Content, encode_value, packed_value, read_value, type_of
@@ -38,11 +38,7 @@ COMPRESSED_STREAM_SIZE_MAX: Final = maxsize if IS_COMPILED else 256 * 1024
 def dump(value: Value, *, now_ms: int, compress: bool = True) -> list[bytes]:
     """The payload of a value, as Redis would make it, in pieces."""
     pieces = _dumped(value, now_ms=now_ms, compress=compress)
-    pieces.append(_VERSION)
-    crc = 0
-    for piece in pieces:
-        crc = crc64(piece, crc)
-    pieces.append(crc.to_bytes(CHECKSUM_SIZE, "little"))
+    pieces.append(payload_end(pieces, VERSION))
     return pieces
 
 
@@ -59,8 +55,7 @@ def unchecked_dump(value: Value, *, now_ms: int) -> bytes:
 def dump_libraries(codes: Iterable[bytes], *, compress: bool) -> bytes:
     """The payload of libraries of functions (FUNCTION DUMP), from their texts."""
     pieces = [library_record(code, compress=compress) for code in codes]
-    content = b"".join([*pieces, _VERSION])
-    return content + crc64(content, 0).to_bytes(CHECKSUM_SIZE, "little")
+    return b"".join([*pieces, payload_end(pieces, VERSION)])
 
 
 def library_record(code: bytes, *, compress: bool) -> bytes:
@@ -115,12 +110,7 @@ def _pieces(value: Value, *, now_ms: int, compress: bool) -> Iterator[bytes]:
 
 def is_intact(payload: bytes) -> bool:
     """Whether the version is known and the checksum right; zero says that there is none."""
-    if len(payload) < FOOTER_SIZE:
-        return False
-    if int.from_bytes(payload[-FOOTER_SIZE:-CHECKSUM_SIZE], "little") > VERSION:
-        return False
-    checksum = int.from_bytes(payload[-CHECKSUM_SIZE:], "little")
-    return not checksum or checksum == crc64(memoryview(payload)[:-CHECKSUM_SIZE])
+    return has_right_end(payload, VERSION)
 
 
 def restore(payload: bytes, limits: Limits, *, now_ms: int) -> Value:

@@ -10,14 +10,13 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from ...protocol.scalars import double_text
 from ...store.companions.scores import NEW
 from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, read_length, read_string
 from .source import Source
-from .texts import encode_scored, encode_strings, pack_texts, read_members, unpack_texts
+from .texts import encode_scored, encode_strings, pack_scored, read_members, unpack_texts
 from .ziplist import unpack_ziplist
 
 SORTED_SET_TEXTS: Final = 3
@@ -43,11 +42,7 @@ def packed_sorted_set(value: SortedSetValue, *, compress: bool) -> bytes | None:
     """A sorted set that is a listpack, without its type; None if it is not one."""
     if value.encoding != LISTPACK:
         return None
-    words: list[bytes] = []
-    for member, score in value.scored(0, len(value)):
-        words.append(member)
-        words.append(double_text(score))
-    return encode_strings([pack_texts(words)], compress)
+    return encode_strings([pack_scored(value.words(0, len(value)))], compress)
 
 
 def encode_sorted_set(value: SortedSetValue, *, compress: bool) -> Iterator[bytes]:
@@ -71,8 +66,9 @@ def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue
         count = read_length(source)
         while count:
             members, scores = read_members(source, count)
-            if any(score != score for score in scores):
-                raise RdbError(NAN_SCORE)
+            for score in scores:
+                if score != score:
+                    raise RdbError(NAN_SCORE)
             if value.add_new(members, scores) < len(members):
                 raise RdbError(SAME_MEMBER)
             count -= len(members)
@@ -82,21 +78,29 @@ def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue
         for _ in range(read_length(source)):
             _put(value, read_string(source), _text_score(source))
         value.shrink()
+    elif kind == SORTED_SET_LISTPACK:
+        listpack = read_string(source)
+        if not value.load_listpack(listpack):
+            _fill(value, unpack_texts(listpack))
     else:
-        words = (unpack_texts if kind == SORTED_SET_LISTPACK else unpack_ziplist)(read_string(source))
-        if len(words) % 2:
-            raise RdbError("Zset integrity check failed: a member without a score")
-        numbers: list[float] = []
-        for text in words[1::2]:
-            number = _number(text)
-            if math.isnan(number):
-                raise RdbError(NAN_SCORE)
-            numbers.append(number)
-        if value.fill(words[::2], numbers) < len(numbers):
-            raise RdbError(SAME_MEMBER)
+        _fill(value, unpack_ziplist(read_string(source)))
     if not len(value):
         raise EmptyValue
     return value
+
+
+def _fill(value: SortedSetValue, words: list[bytes]) -> None:
+    """Add the members of a listpack, each with its score after it. Raises RdbError."""
+    if len(words) % 2:
+        raise RdbError("Zset integrity check failed: a member without a score")
+    numbers: list[float] = []
+    for text in words[1::2]:
+        number = _number(text)
+        if math.isnan(number):
+            raise RdbError(NAN_SCORE)
+        numbers.append(number)
+    if value.fill(words[::2], numbers) < len(numbers):
+        raise RdbError(SAME_MEMBER)
 
 
 def _put(value: SortedSetValue, member: bytes, score: float) -> None:

@@ -13,6 +13,7 @@ from headrace.persistence.rdb.lzf import compress as compress_lzf
 ctypedef unsigned long long u64
 
 include "numbers.pxi"
+include "../../store/decimal_text.pxi"
 include "strings.pxi"
 
 cdef enum:

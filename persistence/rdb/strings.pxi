@@ -1,8 +1,6 @@
-# Strings of RDB files in C: see `lengths`. Included by the `.pyx` modules, after `numbers.pxi`.
+# Strings of RDB files in C: see `lengths`. Included by the `.pyx` modules, after `numbers.pxi` and `decimal_text.pxi`.
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdio cimport snprintf
-
 from headrace.persistence.rdb.lzf import decompress
 
 cdef enum:
@@ -39,7 +37,7 @@ cdef object read_string(const unsigned char **place, const unsigned char *end):
         # The sign is the top bit of the last byte.
         number = <i64>(read_little(at, number_size) << 64 - 8 * number_size) >> 64 - 8 * number_size
         place[0] = at + number_size
-        return PyBytes_FromStringAndSize(digits, snprintf(digits, sizeof(digits), b"%lld", number))
+        return PyBytes_FromStringAndSize(digits, write_decimal(digits, number))
     if first != LZF or not read_length(&at, end, &size) or not read_length(&at, end, &full_size):
         return None
     if size > <u64>(end - at):

@@ -15,11 +15,14 @@ try:
         encode_scored,
         encode_strings,
         encode_timed,
+        pack_integers,
+        pack_scored,
         pack_texts,
         read_elements,
         read_scored,
         read_some,
         read_timed,
+        unpack_integers,
         unpack_texts,
     )
 except ImportError:  # there was no C compiler at installation
@@ -28,11 +31,14 @@ except ImportError:  # there was no C compiler at installation
         encode_scored,
         encode_strings,
         encode_timed,
+        pack_integers,
+        pack_scored,
         pack_texts,
         read_elements,
         read_scored,
         read_some,
         read_timed,
+        unpack_integers,
         unpack_texts,
     )
 
@@ -41,11 +47,14 @@ __all__ = [
     "encode_scored",
     "encode_strings",
     "encode_timed",
+    "pack_integers",
+    "pack_scored",
     "pack_texts",
     "read_indexed",
     "read_members",
     "read_strings",
     "read_timed_fields",
+    "unpack_integers",
     "unpack_texts",
 ]
 

@@ -15,11 +15,11 @@ from ...store.image import StreamImage
 from ...store.limits import Limits
 from ...store.value import Value
 from ..errors import RdbError
-from .arrays import ARRAY, encode_array, read_array
+from .arrays import ARRAY, encode_array, read_array, short_array
 from .foreign import FOREIGN_TYPES
 from .hashes import HASH_TYPES, encode_hash, hash_type, packed_hash, read_hash
 from .lengths import read_string, string_parts
-from .lists import LIST_TYPES, QUICKLIST_2, encode_list, read_list
+from .lists import LIST_TYPES, QUICKLIST_2, encode_list, read_list, short_list
 from .sets import SET_TYPES, encode_set, packed_set, read_set, set_type
 from .sorted_sets import SORTED_SET_TYPES, encode_sorted_set, packed_sorted_set, read_sorted_set, sorted_set_type
 from .source import Source
@@ -54,12 +54,15 @@ def type_of(value: Content) -> int:
 
 
 def packed_value(value: Value, *, compress: bool) -> bytes | None:
-    """A value without its type that is one string, as a small hash, set or sorted set is; None for another value. This
-    is a shorter way than `encode_value`."""
+    """A small value without its type; None for another value. This is a shorter way than `encode_value`."""
     if isinstance(value, HashValue):
         return packed_hash(value, compress=compress)
     if isinstance(value, SortedSetValue):
         return packed_sorted_set(value, compress=compress)
+    if isinstance(value, ListValue):
+        return short_list(value, compress=compress)
+    if isinstance(value, ArrayValue):
+        return short_array(value, compress=compress)
     return packed_set(value, compress=compress) if isinstance(value, SetValue) else None
 
 

@@ -1115,6 +1115,16 @@ cdef class ArraySlices:
             index += 1
         return added
 
+    def put_each(self, list indexes not None, list texts not None, u32 sparse_max):
+        """See `array_slices_plain`."""
+        cdef Py_ssize_t at
+        cdef u64 added = 0
+        if len(indexes) != len(texts):
+            raise ValueError(len(texts))
+        for at in range(len(indexes)):
+            added += self.set_text(indexes[at], texts[at], sparse_max)
+        return added
+
     def put_in_ring(self, u64 index, u64 size, list texts not None, u32 sparse_max):
         """See `array_slices_plain`."""
         for text in texts:
@@ -1167,16 +1177,22 @@ cdef class ArraySlices:
 
     def shapes(self):
         """See `array_slices_plain`."""
-        cdef list found = []
+        cdef u64 dense_count = 0, sparse_count = 0, dense_elements = 0, dense_room = 0, sparse_room = 0
         cdef u64 number = 0
         cdef Slice *slice
         while self.slices_count:
             slice = self.next_slice(&number, self.number_max, False)
             if slice == NULL:
                 break
-            found.append((slice.start != SPARSE, slice.count, slice.room))
+            if slice.start != SPARSE:
+                dense_count += 1
+                dense_elements += slice.count
+                dense_room += slice.room
+            else:
+                sparse_count += 1
+                sparse_room += slice.room
             number += 1
-        return found
+        return dense_count, dense_elements, dense_room, sparse_count, sparse_room
 
     def copy(self):
         """See `array_slices_plain`."""

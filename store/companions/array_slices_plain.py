@@ -328,6 +328,10 @@ class ArraySlices:
             added += self.put(first + offset, text, sparse_max)
         return added
 
+    def put_each(self, indexes: list[int], texts: list[bytes], sparse_max: int) -> int:
+        """Store elements at indexes, one by one. Returns how many of the indexes were empty."""
+        return sum([self.put(index, text, sparse_max) for index, text in zip(indexes, texts, strict=True)])
+
     def put_in_ring(self, index: int, size: int, texts: list[bytes], sparse_max: int) -> int:
         """Store elements after an index. Index 0 follows `size - 1`. Returns the last index."""
         for text in texts:
@@ -379,9 +383,13 @@ class ArraySlices:
         """The number of slices, the size of the directory, and the blocks of a directory that has some."""
         return len(self._slices), self._block_room or self._flat_size, len(self._blocks)
 
-    def shapes(self) -> list[tuple[bool, int, int]]:
-        """Of each slice, whether it is dense, its elements, and the elements for which it has room."""
-        return [(piece.is_dense, len(piece.elements), piece.room) for piece in self._slices.values()]
+    def shapes(self) -> tuple[int, int, int, int, int]:
+        """The number of dense slices, their elements, and the elements for which they have room; the number of sparse
+        slices, and the elements for which they have room."""
+        dense = [piece for piece in self._slices.values() if piece.is_dense]
+        sparse = [piece for piece in self._slices.values() if not piece.is_dense]
+        elements, room = sum([len(piece.elements) for piece in dense]), sum([piece.room for piece in dense])
+        return len(dense), elements, room, len(sparse), sum([piece.room for piece in sparse])
 
     def copy(self) -> ArraySlices:
         """Other slices with the same elements."""

@@ -115,6 +115,10 @@ class ArrayValue(Companion):
         """Store elements at an index and after it. Returns how many of the indexes were empty."""
         return self.slices.put_all(first, elements, self.limits.array_sparse_max)
 
+    def put_each(self, indexes: list[int], elements: list[bytes]) -> int:
+        """Store elements at indexes. Returns how many of the indexes were empty."""
+        return self.slices.put_each(indexes, elements, self.limits.array_sparse_max)
+
     def remove(self, index: int) -> bool:
         """Remove an element. Returns whether there was one."""
         return self.slices.remove(index, self.limits.array_sparse_min, self.limits.array_sparse_max)

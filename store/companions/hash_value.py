@@ -5,7 +5,7 @@ A field is due when its expiry time is over. It stays until it is removed; comma
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
 from ..due_times import NEVER_DUE_MS, DueTimes
@@ -112,6 +112,22 @@ class HashValue(Companion):
         """What `items` returns, each field with its value after it; not of a hash of HIMPORT."""
         assert not self._has_template
         return self._members.words()
+
+    def word_parts(self, count: int) -> Iterator[list[bytes]]:
+        """Yield what `words` returns, about `count` fields at a time, or all at once if they are few."""
+        assert not self._has_template
+        return self._members.word_parts(count)
+
+    def times_by_name(self) -> dict[bytes, int]:
+        """The expiry times of the fields that have one, which must not be changed."""
+        return {} if self._times is None else self._times.by_name
+
+    def listpack(self) -> bytes | None:
+        """The listpack of the fields with their values, and with their expiry times in a listpack with such times. None
+        if the caller must make it from `items`: see `PackedPairs.listpack`."""
+        if self._encoding == LISTPACK_EX:
+            return self._members.listpack(3, self.times_by_name())
+        return self._members.listpack(2, None)
 
     def live_words(self, now_ms: int) -> list[bytes]:
         """The fields that are not due, each with its value after it."""
@@ -312,6 +328,20 @@ class HashValue(Companion):
             self._encoding = HASHTABLE
         return is_new
 
+    def load_listpack(self, listpack: bytes, *, has_times: bool) -> bool:
+        """Take over the fields of a listpack, with their values and, if it has them, their expiry times, in an empty
+        hash. Returns False if the caller must read them: see `PackedPairs.load`."""
+        times = self._members.load(listpack, 3 if has_times else 2)
+        if times is None:
+            return False
+        if len(self._members) > self.limits.hash_entries_max:
+            self._encoding = HASHTABLE
+        if has_times:
+            self.become_listpack_ex()
+        if times:
+            self.take_times(times)
+        return True
+
     def pop(self, field: bytes) -> bytes | None:
         """Remove a field. Returns its value; None if there is no such field."""
         value = self._members.pop(field)
@@ -325,8 +355,9 @@ class HashValue(Companion):
 
     # -- keeping ---------------------------------------------------------------------------------
 
-    def become_table(self) -> None:
-        """Be a hash table from now on."""
+    def become_table(self, count: int = 0) -> None:
+        """Be a hash table from now on, to which so many fields will be added."""
+        self._members.expect(count)
         self._has_template = False
         self._encoding = HASHTABLE
 

@@ -80,6 +80,8 @@ class Members:
 
     def put_names(self, names: list[bytes]) -> int:
         """Add members without texts, those that are not there. Returns how many were new."""
+        if self._many is None and self._few.fill(names, 1):
+            return len(names)
         is_new, index = 0, 0
         while self._many is None and index < len(names):
             is_new += self.put(names[index])
@@ -90,6 +92,8 @@ class Members:
 
     def put_words(self, words: list[bytes]) -> int:
         """Like `put` for many members, each with its text after it. Returns how many were new."""
+        if self._many is None and self._few.fill(words, 2):
+            return len(words) // 2
         is_new, index = 0, 0
         while self._many is None and index < len(words):
             is_new += self.put(words[index], words[index + 1])
@@ -97,6 +101,19 @@ class Members:
         if self._many is not None:
             is_new += self._many.put_words(words[index:] if index else words)
         return is_new
+
+    def expect(self, count: int) -> None:
+        """Be many from the beginning if at least so many members will be added now, while there are none."""
+        if count > FEW_MAX and self._many is None and not len(self._few):
+            self._many = KeyTable()
+
+    def load(self, listpack: bytes, step: int) -> list[tuple[int, bytes]] | None:
+        """See `PackedPairs.load`."""
+        return self._few.load(listpack, step)
+
+    def listpack(self, step: int, times: dict[bytes, int] | None) -> bytes | None:
+        """See `PackedPairs.listpack`. None also if there are many."""
+        return None if self._many is not None else self._few.listpack(step, times)
 
     def pop(self, name: bytes) -> bytes | None:
         """Remove a member. Returns its text; None if there is no such member."""
@@ -147,6 +164,31 @@ class Members:
     def names(self) -> list[bytes]:
         """The members."""
         return self._few.names() if self._many is None else list(self._many)
+
+    def name_parts(self, count: int) -> Iterator[list[bytes]]:
+        """Yield the members, about `count` at a time, or all at once if they are few. They must not change
+        meanwhile."""
+        if self._many is None:
+            yield self._few.names()
+            return
+        cursor = 0
+        while True:
+            names, cursor = self._many.scan(cursor, count)
+            yield names
+            if not cursor:
+                return
+
+    def word_parts(self, count: int) -> Iterator[list[bytes]]:
+        """Like `name_parts`, each member with its text after it."""
+        if self._many is None:
+            yield self._few.words()
+            return
+        cursor = 0
+        while True:
+            words, cursor = self._many.scan_words(cursor, count)
+            yield words
+            if not cursor:
+                return
 
     def at(self, index: int) -> bytes:
         """The member at this index, from 0 on, in an arbitrary order that lasts until a member comes or goes."""

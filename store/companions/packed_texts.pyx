@@ -7,8 +7,17 @@ a text takes a time that grows with the number of texts, as in the listpack of R
 """
 
 cimport cython
+from cpython.dict cimport PyDict_GetItem
+from cpython.long cimport PyLong_AsLongLong
+from libc.string cimport memset
 
 include "text_block.pxi"
+include "place_text.pxi"
+include "../byte_order.pxi"
+include "score_text.pxi"
+include "../decimal_text.pxi"
+include "../listpack.pxi"
+include "packed_listpack.pxi"
 
 
 cdef int replace_item(Block *block, u8 *item, bytes text) except -1:
@@ -137,6 +146,39 @@ cdef class PackedTexts:
         insert_item(&self.block, item, text)
         return 2 if is_new else 1
 
+    def load_scored(self, bytes data not None):
+        """See `packed_texts_plain`."""
+        cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(data) + LISTPACK_HEADER_SIZE
+        cdef const u8 *end = <const u8 *>PyBytes_AS_STRING(data) + PyBytes_GET_SIZE(data) - 1
+        cdef size_t room = 0
+        cdef u32 before = 0, here
+        cdef Element member, text
+        cdef Needle needle
+        cdef double score = 0
+        # Every second element is a member.
+        cdef Py_ssize_t count = measure(data, 2, 1, SCORE_BYTES, &room)
+        if self.block.count or count < 0 or count % 2 or count // 2 > NAMES_MAX:
+            return False
+        set_room(&self.block, room)
+        while at < end:
+            read_element(&at, end, &member)
+            read_element(&at, end, &text)
+            here = self.block.size
+            if not read_score_of(&text, &score):
+                break
+            append_place(&self.block, &member, score)
+            if here:
+                refer(self.block.data + here, 0, &needle)
+                needle.head = head_of(<const u8 *>needle.data)
+                if not is_less(self.block.data + before, &needle):
+                    break
+            before = here
+        else:
+            if not has_twins(&self.block, SCORE_BYTES, 1):
+                return True
+        clear(&self.block)
+        return False
+
     def remove(self, Py_ssize_t start, Py_ssize_t stop):
         """See `packed_texts_plain`."""
         self.demand(start, stop)
@@ -192,6 +234,102 @@ cdef class PackedPairs:
         write_item(&self.block, item + name_size, text)
         self.block.count += 2
         return 0
+
+    def load(self, bytes data not None, int step):
+        """See `packed_texts_plain`."""
+        cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(data) + LISTPACK_HEADER_SIZE
+        cdef const u8 *end = <const u8 *>PyBytes_AS_STRING(data) + PyBytes_GET_SIZE(data) - 1
+        cdef size_t room = 0
+        cdef u32 name_at
+        cdef Element element
+        cdef list times = []
+        cdef Py_ssize_t count
+        if self.block.count or not 1 <= step <= 3:
+            return None
+        count = measure(data, step, min(step, 2), 0, &room)
+        if count < 0 or count % step or count // step > NAMES_MAX:
+            return None
+        # Names of a set have an empty text each.
+        set_room(&self.block, room + (LENGTHS_SIZE * count if step == 1 else 0))
+        while at < end:
+            name_at = self.block.size
+            read_element(&at, end, &element)
+            append_element(&self.block, &element)
+            if step == 1:
+                append_nothing(&self.block)
+                continue
+            read_element(&at, end, &element)
+            append_element(&self.block, &element)
+            if step == 3:
+                read_element(&at, end, &element)
+                if element.text != NULL or not 0 <= element.number <= TIME_MAX:
+                    break
+                if element.number:
+                    times.append((element.number, text_of(self.block.data + name_at)))
+        else:
+            if not has_twins(&self.block, 0, 2):
+                return times
+        clear(&self.block)
+        return None
+
+    def fill(self, list words not None, int step):
+        """See `packed_texts_plain`."""
+        cdef size_t room = 0
+        cdef Py_ssize_t count = len(words), index
+        cdef bytes word
+        if self.block.count or not 1 <= step <= 2 or count % step or count // step > NAMES_MAX:
+            return False
+        for word in words:
+            if word is None:
+                raise TypeError("bytes were expected")
+            room += needed_size(word) + (LENGTHS_SIZE if step == 1 else 0)
+        set_room(&self.block, room)
+        for index in range(count):
+            word = words[index]
+            write_item(&self.block, self.block.data + self.block.size, word)
+            self.block.size += <u32>needed_size(word)
+            self.block.count += 1
+            if step == 1:
+                append_nothing(&self.block)
+        if has_twins(&self.block, 0, 2):
+            clear(&self.block)
+            return False
+        return True
+
+    def listpack(self, int step, dict times):
+        """See `packed_texts_plain`."""
+        cdef u8 *item = self.block.data
+        cdef u8 *end = item + self.block.size
+        cdef size_t room = LISTPACK_HEADER_SIZE + 1 + self.block.long_size
+        cdef u8 *start
+        cdef u8 *at
+        cdef bytes packed
+        cdef PyObject *due_ms
+        cdef u32 count = self.block.count
+        if not 1 <= step <= 3:
+            raise ValueError(step)
+        # Each text takes its bytes, which are in the block or counted with the objects, and so do the times.
+        room += self.block.size + <size_t>count * (ELEMENT_FRAME_MAX + DIGITS_SIZE_MAX)
+        packed = PyBytes_FromStringAndSize(NULL, room)
+        start = <u8 *>PyBytes_AS_STRING(packed)
+        at = start + LISTPACK_HEADER_SIZE
+        while item != end:
+            at = write_text(at, item)
+            name = text_of(item) if step == 3 and times is not None else None
+            item += item_size(item)
+            if step > 1:
+                at = write_text(at, item)
+            item += item_size(item)
+            if step == 3:
+                due_ms = PyDict_GetItem(times, name) if name is not None else NULL
+                at = write_integer(at, 0 if due_ms == NULL else <i64>PyLong_AsLongLong(<object>due_ms))
+        at[0] = LISTPACK_END
+        at += 1
+        if <u64>(at - start) >> 32:
+            raise OverflowError("a listpack of more than 4 GiB")
+        write_little(start, at - start, 4)
+        write_little(start + 4, min(count // 2 * step, <u32>LISTPACK_COUNT_UNKNOWN), 2)
+        return PyBytes_FromStringAndSize(<char *>start, at - start)
 
     def pop(self, bytes name not None):
         """See `packed_texts_plain`."""

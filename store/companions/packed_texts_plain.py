@@ -79,6 +79,14 @@ class PackedTexts:
         self._size += text_size(text)
         return 2 if index < 0 else 1
 
+    def load_scored(self, data: bytes) -> bool:
+        """Take the places of the members of a listpack, each with its score after it, if there are no texts yet.
+
+        Returns False, and changes nothing, for what the caller must read itself: a damaged listpack, places that are
+        not ascending, members that are alike, or an unusual score; without C, any listpack.
+        """
+        return False
+
     def remove(self, start: int, stop: int) -> None:
         """Remove the texts from one index on, before another one. Raises IndexError."""
         self._size -= sum(map(text_size, self.between(start, stop)))
@@ -126,6 +134,25 @@ class PackedPairs:
             return True
         self._size -= text_size(old)
         return False
+
+    def load(self, data: bytes, step: int) -> list[tuple[int, bytes]] | None:
+        """Take the elements of a listpack, if there are no pairs yet: names (`step` 1), names with texts (2), or names
+        with texts and times (3). Returns the times that are not 0, each before its name.
+
+        Returns None, and changes nothing, for what the caller must read itself: a damaged listpack, names that are
+        alike, or a time out of range; without C, any listpack.
+        """
+        return None
+
+    def fill(self, words: list[bytes], step: int) -> bool:
+        """Take names (`step` 1), or names with their texts after them (2), if there are no pairs yet and all names
+        differ. Returns False, and changes nothing, if the caller must put them one by one, as without C."""
+        return False
+
+    def listpack(self, step: int, times: dict[bytes, int] | None) -> bytes | None:
+        """The inverse of `load`, from the times by name. None if the caller must make the listpack itself, as without
+        C."""
+        return None
 
     def pop(self, name: bytes) -> bytes | None:
         """Remove a pair. Returns its text; None if there is no such name."""

@@ -11,7 +11,6 @@ counted together. So each takes a few hundred steps for ten million places.
 """
 
 cimport cython
-from libc.math cimport signbit
 from libc.string cimport memset
 
 include "text_block.pxi"
@@ -142,14 +141,18 @@ cdef class ScoreOrder:
 
     # -- chunks ----------------------------------------------------------------------------------
 
-    cdef int reserve(self) except -1:
+    cdef inline int reserve(self) except -1:
         """Make room for another chunk."""
+        return self.reserve_more(1)
+
+    cdef int reserve_more(self, u32 count) except -1:
+        """Make room for so many chunks."""
         cdef size_t room
         cdef Block *chunks
         cdef u32 *groups
-        if self.chunks_count < self.chunks_room:
+        if <size_t>self.chunks_count + count <= self.chunks_room:
             return 0
-        room = <size_t>self.chunks_room + (self.chunks_room >> 3) + 1
+        room = <size_t>self.chunks_room + (self.chunks_room >> 3) + count
         if room >> 31:
             raise MemoryError
         groups = <u32 *>PyMem_Realloc(self.groups, (room // GROUP_SIZE + 1) * sizeof(u32))
@@ -425,28 +428,72 @@ cdef class ScoreOrder:
         self.insert(place_text(score, member))
         return packed_score(score)
 
-    def add_all(self, list members not None, list scores not None):
+    def put_new(self, list members not None, list scores not None):
         """See `score_order_plain`."""
-        cdef Py_ssize_t index, count = len(members)
-        cdef list words = [None] * (2 * count)
-        cdef list places = [None] * count
-        cdef bytes member, place
+        cdef Py_ssize_t count = len(members), index
+        cdef list places, words
+        cdef bytes member
         cdef double score
-        cdef bint has_negative_zeros = False
         if len(scores) != count:
-            raise ValueError("each member needs a score")
+            raise ValueError(len(scores))
+        places, words = [None] * count, [None] * (2 * count)
         for index in range(count):
             member, score = members[index], scores[index]
-            if score == 0 and signbit(score):
-                has_negative_zeros = True
+            if member is None:
+                raise TypeError("bytes were expected")
+            places[index] = place_text(score, member)
             words[2 * index] = member
             words[2 * index + 1] = packed_score(score)
-            places[index] = place_text(score, member)
-        # Places that come ascending are added in less time.
+        # Members that come in a descending order take no time to sort.
         places.sort()
-        for place in places:
-            self.insert(place)
-        return words, has_negative_zeros
+        if count > CHUNK_MIN and self.are_before_all(places):
+            self.prepend_places(places)
+        else:
+            for place in places:
+                self.insert(place)
+        return words
+
+    cdef bint are_before_all(self, list places) noexcept:
+        """Whether ascending places are before all others."""
+        cdef Needle needle
+        if not self.chunks_count:
+            return True
+        set_needle(&needle, <bytes>places[len(places) - 1])
+        # A place that is there already is not before itself.
+        return not is_less(self.chunks[0].data, &needle) and not ends_with(self.chunks[0].data, &needle, 0)
+
+    cdef int prepend_places(self, list places) except -1:
+        """Add many ascending places before all others, in chunks of their own."""
+        cdef u32 chunks_count = <u32>((len(places) + CHUNK_MAX - 1) // CHUNK_MAX), at, done = 0
+        cdef Py_ssize_t start, stop, index
+        cdef size_t room
+        cdef Block *chunk
+        self.reserve_more(chunks_count)
+        memmove(self.chunks + chunks_count, self.chunks, self.chunks_count * sizeof(Block))
+        memset(self.chunks, 0, chunks_count * sizeof(Block))
+        self.chunks_count += chunks_count
+        try:
+            for at in range(chunks_count):
+                start, stop = len(places) * at // chunks_count, len(places) * (at + 1) // chunks_count
+                room = 0
+                for index in range(start, stop):
+                    room += needed_size(<bytes>places[index])
+                chunk = &self.chunks[at]
+                set_room(chunk, room)
+                for index in range(start, stop):
+                    insert_item(chunk, chunk.data + chunk.size, <bytes>places[index])
+                self.weight += block_weight(chunk)
+                self.count += chunk.count
+                done += 1
+        finally:
+            while done < chunks_count:
+                # There was no memory for these.
+                free_block(&self.chunks[done])
+                chunks_count -= 1
+                self.chunks_count -= 1
+                memmove(self.chunks + done, self.chunks + done + 1, (self.chunks_count - done) * sizeof(Block))
+            self.count_groups()
+        return 0
 
     cdef int insert(self, bytes place) except -1:
         """Add a place."""

@@ -144,6 +144,11 @@ class FewScores(Scores):
             places.put_sorted(_place_of(scores[index], members[index]), SCORE_SIZE)
         return len(places)
 
+    def load(self, listpack: bytes) -> bool:
+        """Take over the members of a listpack with their scores, while there are none. Returns False if the caller must
+        read them: see `PackedTexts.load_scored`."""
+        return self._places.load_scored(listpack)
+
     def discard(self, member: bytes) -> bool:
         index = self._places.find(member, SCORE_SIZE)
         if index < 0:
@@ -232,10 +237,11 @@ class ManyScores(Scores):
         return NEW if old is None else CHANGED
 
     def add_new(self, members: list[bytes], scores: list[float]) -> int:
-        words, has_negative_zeros = self._order.add_all(members, scores)
-        if has_negative_zeros:
+        if not len(self):
+            self._members.expect(len(members))
+        if 0.0 in scores and _NEGATIVE_ZERO in map(pack_score, scores):
             self._has_negative_zeros = True
-        return self._members.put_words(words)
+        return self._members.put_words(self._order.put_new(members, scores))
 
     def discard(self, member: bytes) -> bool:
         packed = self._members.pop(member)

@@ -57,6 +57,8 @@ class SetValue(Companion):
         value = cls(limits)
         if as_integer(member) is None or count > limits.set_integers_max:
             value._encoding = LISTPACK if count <= limits.set_entries_max else HASHTABLE
+            if value._encoding == HASHTABLE:
+                value._members.expect(count)
         return value
 
     def __len__(self) -> int:
@@ -98,6 +100,14 @@ class SetValue(Companion):
         """The members as bulk strings of a reply, in pieces: see `Members.bulks`. None if it takes no less time to
         encode what others return."""
         return None if self._encoding == INTSET or self._members.are_few else self._members.bulks(True, False)
+
+    def member_parts(self, count: int) -> Iterator[list[bytes]]:
+        """Like `parts`, in the order of `members` and not of SCAN; not of an intset."""
+        return self._members.name_parts(count)
+
+    def listpack(self) -> bytes | None:
+        """The listpack of the members, unless the caller must make it from `members`: see `PackedPairs.listpack`."""
+        return self._members.listpack(1, None)
 
     def at(self, index: int) -> bytes:
         """The member at an index, in an order that lasts until a member comes or goes."""
@@ -213,8 +223,9 @@ class SetValue(Companion):
 
     # -- keeping ---------------------------------------------------------------------------------
 
-    def become_table(self) -> None:
-        """Be a hash table from now on."""
+    def become_table(self, count: int = 0) -> None:
+        """Be a hash table from now on, to which so many members will be added."""
+        self._members.expect(count)
         self._leave_intset(HASHTABLE)
 
     def leave_table(self) -> None:
@@ -230,8 +241,16 @@ class SetValue(Companion):
         if len(numbers) > self.limits.set_integers_max:
             self._leave_intset(HASHTABLE)
 
-    def load_listpack(self, members: list[bytes]) -> None:
-        """Take over the different members of a listpack, in an empty set."""
+    def load_listpack(self, listpack: bytes) -> bool:
+        """Take over the members of a listpack, in an empty set. Returns False if the caller must read them: see
+        `PackedPairs.load`."""
+        if self._members.load(listpack, 1) is None:
+            return False
+        self._encoding = LISTPACK if len(self._members) <= self.limits.set_entries_max else HASHTABLE
+        return True
+
+    def load_members(self, members: list[bytes]) -> None:
+        """Like `load_listpack`, with different members that the caller has read."""
         self._encoding = LISTPACK if len(members) <= self.limits.set_entries_max else HASHTABLE
         for member in members:
             self._members.put(member)

@@ -157,6 +157,16 @@ class SortedSetValue(Companion):
             self.become_skiplist()
         return self._scores.add_new(members, scores)
 
+    def load_listpack(self, listpack: bytes) -> bool:
+        """Take over the members of a listpack with their scores, in an empty set. Returns False if the caller must read
+        them: see `PackedTexts.load_scored`."""
+        scores = self._scores
+        if not isinstance(scores, FewScores) or not scores.load(listpack):
+            return False
+        if len(scores) > self.limits.sorted_set_entries_max:
+            self.become_skiplist()
+        return True
+
     def discard(self, member: bytes) -> bool:
         """Remove a member. Returns whether it was there."""
         return self._scores.discard(member)

@@ -50,6 +50,23 @@ def test_crc64_of_folded_blocks_is_that_of_single_bits(form: ModuleType, around:
 
 
 @pytest.mark.parametrize("form", CRC_FORMS)
+def test_a_payload_ends_with_its_version_and_its_crc(form: ModuleType) -> None:
+    content = bytes(range(256)) * 3
+    end = form.payload_end([content[:100], content[100:]], 15)
+    assert end == b"\x0f\x00" + form.crc64(content + b"\x0f\x00").to_bytes(8, "little")
+    assert form.has_right_end(content + end, 15)
+    assert not form.has_right_end(content + end, 14)
+    assert form.has_right_end(content + b"\x0f\x00" + bytes(8), 15)
+    assert form.has_right_end(form.payload_end([], 15), 15)
+    for at in range(len(content + end)):
+        damaged = bytearray(content + end)
+        damaged[at] ^= 1
+        assert not form.has_right_end(bytes(damaged), 15), at
+    for size in range(10):
+        assert not form.has_right_end(bytes(size), 15)
+
+
+@pytest.mark.parametrize("form", CRC_FORMS)
 def test_crc64_continues_from_a_previous_crc(form: ModuleType) -> None:
     data = bytes(range(256)) * (BLOCK_SIZE // 256 + 2)
     assert form.crc64(data) == form.crc64(data[7777:], form.crc64(data[:7777]))

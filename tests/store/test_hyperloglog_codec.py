@@ -116,7 +116,14 @@ def test_packed_registers_are_unpacked_and_packed_again(form: ModuleType) -> Non
     registers = bytes([byte & 63 for byte in Random(SEED).randbytes(REGISTERS_COUNT)])
     packed = form.packed(registers)
     assert packed == hyperloglog_codec_plain.packed(registers)
-    assert form.unpacked(packed) == registers
+    assert form.unpacked(packed) == form.unpacked(b"head" + packed, 4) == registers
+
+
+@in_both_forms
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 6, REGISTERS_COUNT])
+def test_registers_are_counted_by_their_values(form: ModuleType, size: int) -> None:
+    registers = bytes([byte & 63 for byte in Random(SEED).randbytes(size)])
+    assert form.histogram(registers) == [registers.count(value) for value in range(64)]
 
 
 @in_both_forms
@@ -124,6 +131,7 @@ def test_the_larger_registers_are_merged(form: ModuleType) -> None:
     source = Random(SEED)
     one, other = (bytes([byte & 63 for byte in source.randbytes(REGISTERS_COUNT)]) for _ in range(2))
     assert form.merged(one, other) == bytes(map(max, one, other))
+    assert form.merged_packed(one, b"head" + form.packed(other), 4) == form.merged(one, other)
 
 
 @in_both_forms
@@ -145,11 +153,3 @@ def test_dense_registers_are_raised_to_the_ranks_of_elements(form: ModuleType) -
     again, count = form.raised_dense(text, elements, 1)
     assert again is text
     assert count == 0
-
-
-@in_both_forms
-def test_the_larger_packed_registers_are_merged(form: ModuleType) -> None:
-    source = Random(SEED)
-    one, other = (bytes([byte & 63 for byte in source.randbytes(REGISTERS_COUNT)]) for _ in range(2))
-    found = form.merged_packed(form.packed(one), form.packed(other))
-    assert form.unpacked(found) == bytes(map(max, one, other))

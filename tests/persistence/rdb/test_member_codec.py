@@ -16,6 +16,7 @@ from headrace.persistence.rdb.lengths import encode_length, encode_string
 from headrace.persistence.rdb.listpack import encode_text, pack
 from headrace.persistence.rdb.source import Source
 from headrace.persistence.rdb.texts import COUNT_MAX, read_members, read_strings, read_timed_fields
+from headrace.protocol.scalars import double_text
 
 try:
     from headrace.persistence.rdb import member_codec
@@ -122,7 +123,8 @@ def test_strings_are_read_across_blocks() -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_fields_are_written_with_their_times(form: ModuleType) -> None:
     pairs = [(b"f", b"v"), (b"5", b"x" * 300), (b"g", b"")]
-    assert form.encode_timed(pairs, [0, 1_700_000_000_000, 1_700_000_070_000], 1_700_000_000_000, True) == b"".join(
+    words, times = [word for pair in pairs for word in pair], {b"5": 1_700_000_000_000, b"g": 1_700_000_070_000}
+    assert form.encode_timed(words, times, 1_700_000_000_000, True) == b"".join(
         encode_length(after) + encode_string(name, compress=True) + encode_string(text, compress=True)
         for (name, text), after in zip(pairs, (0, 1, 70_001), strict=True)
     )
@@ -144,8 +146,9 @@ def test_members_are_read_with_their_scores(form: ModuleType) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_fields_are_read_with_the_numbers_before_them(form: ModuleType) -> None:
     pairs = [(b"f", b"v"), (b"5", b"x" * 300), (b"g", b"")]
-    made = form.encode_timed(pairs, [0, 1_700_000_000_000, 1_700_000_070_000], 1_700_000_000_000, True)
     words, afters = [word for pair in pairs for word in pair], [0, 1, 70_001]
+    times = {b"5": 1_700_000_000_000, b"g": 1_700_000_070_000}
+    made = form.encode_timed(words, times, 1_700_000_000_000, True)
     for count in (1, 2, 3, 9):
         found = form.read_timed(b"before" + made, len(b"before"), count)
         assert found[:2] == (words[: 2 * count], afters[:count])
@@ -167,7 +170,8 @@ def test_members_and_fields_are_read_across_blocks() -> None:
         members += some_members
         scores += some_scores
     assert (members, scores) == (names, [float(name) for name in names])
-    timed = member_codec_plain.encode_timed([(name, b"v") for name in names], [7] * len(names), 1, True)
+    words_with_times = [word for name in names for word in (name, b"v")]
+    timed = member_codec_plain.encode_timed(words_with_times, dict.fromkeys(names, 7), 1, True)
     source = Source(timed[start : start + 100] for start in range(0, len(timed), 100))
     words: list[bytes] = []
     while len(words) < 2 * len(names):
@@ -198,3 +202,51 @@ def test_elements_are_written_alike_and_come_back(form: ModuleType, texts: list[
 @pytest.mark.parametrize("form", FORMS)
 def test_an_element_of_an_unknown_kind_is_left(form: ModuleType) -> None:
     assert form.read_elements(b"\1\3\1x\2\4rest", 0, 9) == ([1], [b"x"], 4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=200, deadline=None)
+@given(
+    some.lists(
+        some.tuples(
+            some.sampled_from(TEXTS),
+            some.floats(allow_nan=False)
+            | some.integers(-(2**66), 2**66).map(float)
+            | some.sampled_from([-0.0, 2.0**53]),
+        )
+    )
+)
+def test_listpacks_have_the_texts_of_scores(form: ModuleType, members: list[tuple[bytes, float]]) -> None:
+    packed = form.pack_scored([word for pair in members for word in pair])
+    assert packed == form.pack_texts([word for member, score in members for word in (member, double_text(score))])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=200, deadline=None)
+@given(
+    some.sets(some.integers(-(2**63), 2**63 - 1) | some.sampled_from([2**15 - 1, 2**15, -(2**31), 2**31]), min_size=1)
+)
+def test_intsets_have_numbers_of_the_smallest_size(form: ModuleType, numbers: set[int]) -> None:
+    ascending = sorted(numbers)
+    size = next(
+        size for size in (2, 4, 8) if all(-(2 ** (8 * size - 1)) <= each < 2 ** (8 * size - 1) for each in numbers)
+    )
+    packed = form.pack_integers(ascending)
+    assert packed == struct.pack("<II", size, len(numbers)) + b"".join(
+        each.to_bytes(size, "little", signed=True) for each in ascending
+    )
+    assert form.unpack_integers(packed) == ascending
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_damaged_intsets_are_refused(form: ModuleType) -> None:
+    for damaged, reason in (
+        (b"\2\0\0\0\0\0\0", "too short"),
+        (b"\3\0\0\0\1\0\0\0abc", "the announced one"),
+        (b"\2\0\0\0\2\0\0\0abc", "the announced one"),
+        (b"\2\0\0\0\2\0\0\0\1\0\1\0", "do not ascend"),
+        (b"\2\0\0\0\2\0\0\0\0\0\xff\xff", "do not ascend"),
+    ):
+        with pytest.raises(RdbError, match=reason):
+            form.unpack_integers(damaged)
+    assert form.unpack_integers(b"\2\0\0\0\0\0\0\0") == []

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from headrace.persistence.errors import RdbError
+from headrace.persistence.rdb.listpack import encode_text, pack, unpack
 from headrace.store.companions import packed_texts_plain
+from headrace.store.companions.places_plain import place_of
 
 try:
     from headrace.store.companions import packed_texts
@@ -144,3 +147,159 @@ def test_many_short_texts_take_little_more_than_their_bytes() -> None:
     for number in range(1000):
         texts.put_sorted(b"%05d" % number, 0)
     assert texts.memory_size <= 1000 * 8
+
+
+def listpacks() -> list[tuple[bytes, list[bytes]]]:
+    """Listpacks of texts, numbers and long texts, with their texts."""
+    draw, made = Random(SEED), list[tuple[bytes, list[bytes]]]()
+    texts = [b"", b"a", b"-", b"007", b"-0", b"x" * 63, b"x" * 64, b"x" * 254, b"x" * 255, b"y" * 5_000]
+    texts += [b"%d" % (sign * 2**bits) for sign in (1, -1) for bits in (0, 6, 7, 12, 13, 15, 23, 31, 62, 63)]
+    for size in range(60):
+        drawn = [draw.choice(texts) + draw.choice([b"", b"%d" % draw.randrange(10**6)]) for _ in range(size)]
+        made.append((pack([encode_text(text) for text in drawn], size), drawn))
+    return made
+
+
+@pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
+def test_pairs_are_those_of_a_listpack_and_make_it_again() -> None:
+    loaded = 0
+    for data, texts in listpacks():
+        pairs = packed_texts.PackedPairs()
+        if len(set(texts)) < len(texts):
+            assert pairs.load(data, 1) is None
+            assert not len(pairs)
+        else:
+            assert pairs.load(data, 1) == []
+            assert pairs.items() == [(text, b"") for text in texts]
+            assert pairs.listpack(1, None) == data
+            assert not texts or pairs.load(data, 1) is None
+            loaded += 1
+        pairs = packed_texts.PackedPairs()
+        assert pairs.fill(texts, 1) is (len(set(texts)) == len(texts))
+        assert pairs.names() == (texts if len(pairs) else [])
+        pairs = packed_texts.PackedPairs()
+        if len(texts) % 2 or len(set(texts[::2])) < len(texts) // 2:
+            assert pairs.load(data, 2) is None
+            assert not len(pairs)
+        else:
+            assert pairs.load(data, 2) == []
+            assert pairs.words() == texts
+            assert pairs.listpack(2, None) == data
+            assert not texts or not pairs.fill(texts, 2)
+            filled = packed_texts.PackedPairs()
+            assert filled.fill(texts, 2)
+            assert filled.words() == texts
+            assert filled.memory_size == pairs.memory_size
+            twin = pairs.copy()
+            assert all(twin.pop(name) == text for name, text in pairs.items())
+            assert not len(twin)
+            loaded += 1
+    assert loaded > 20
+
+
+@pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
+@pytest.mark.parametrize("times", [[0, 0, 0], [5, 0, 2**48 - 1], [1, 1, 1]])
+def test_pairs_are_read_with_their_times(times: list[int]) -> None:
+    names = [b"f", b"12", b"x" * 300]
+    words = [
+        word for name, time_ms in zip(names, times, strict=True) for word in (name, b"v" * len(name), b"%d" % time_ms)
+    ]
+    data = pack([encode_text(word) for word in words], len(words))
+    pairs = packed_texts.PackedPairs()
+    found = [(time_ms, name) for name, time_ms in zip(names, times, strict=True) if time_ms]
+    assert pairs.load(data, 3) == found
+    assert pairs.items() == [(name, b"v" * len(name)) for name in names]
+    assert pairs.listpack(3, {name: time_ms for time_ms, name in found}) == data
+
+
+@pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
+@pytest.mark.parametrize("time", [b"-1", b"%d" % 2**48, b"x", b""])
+def test_unusual_times_are_left_to_the_caller(time: bytes) -> None:
+    pairs = packed_texts.PackedPairs()
+    assert pairs.load(pack([encode_text(word) for word in (b"f", b"v", b"5", b"g", b"x" * 300, time)], 6), 3) is None
+    assert not len(pairs)
+    assert pairs.put(b"f", b"w")
+
+
+@pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
+def test_damaged_listpacks_are_left_to_the_caller() -> None:
+    draw = Random(SEED)
+    data = pack([encode_text(text) for text in (b"a", b"500", b"-70000", b"x" * 300, b"5" * 18, b"7")], 6)
+    for _ in range(5_000):
+        damaged = bytearray(data)
+        for _ in range(draw.randrange(1, 4)):
+            damaged[draw.randrange(len(data))] = draw.randrange(256)
+        del damaged[draw.choice([len(data), draw.randrange(len(data))]) :]
+        try:
+            texts = [each if isinstance(each, bytes) else b"%d" % each for each in unpack(bytes(damaged))]
+        except RdbError:
+            texts = None
+        for step in (1, 2, 3):
+            pairs, scored = packed_texts.PackedPairs(), packed_texts.PackedTexts()
+            found = pairs.load(bytes(damaged), step)
+            if texts is None:
+                assert found is None
+                assert not scored.load_scored(bytes(damaged))
+            elif found is not None and step < 3:
+                assert (pairs.words() if step == 2 else pairs.names()) == texts
+            assert found is not None or not len(pairs)
+
+
+@pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
+def test_places_are_those_of_a_listpack_of_members_and_scores() -> None:
+    scored = [
+        (b"m", b"-1e300"),
+        (b"5", b"-2.5"),
+        (b"a", b"0"),
+        (b"b", b"0"),
+        (b"c" * 300, b"0.1"),
+        (b"z", b"17"),
+        (b"y", b"1e20"),
+    ]
+    texts = packed_texts.PackedTexts()
+    assert texts.load_scored(pack([encode_text(word) for pair in scored for word in pair], 14))
+    assert texts.all() == [place_of(float(score), member) for member, score in scored]
+    assert not packed_texts.PackedTexts().load_scored(pack([], 1))
+    assert packed_texts.PackedTexts().load_scored(pack([], 0))
+    for unusual in (
+        [(b"a", b"2"), (b"b", b"1")], [(b"b", b"1"), (b"a", b"1")], [(b"a", b"1"), (b"a", b"2")],
+        [(b"a", b"1"), (b"a", b"1")], [(b"a", b"nan")], [(b"a", b"inf")], [(b"a", b"-0")], [(b"a", b"0.0")],
+        [(b"a", b"")], [(b"a", b"1_0")], [(b"a", b" 1.5")], [(b"a", b"1e5x")], [(b"a", b"1.5" + b"0" * 60)],
+        [(b"a", b"--1")], [(b"x" * 400, b"1"), (b"x" * 400, b"2")],
+    ):  # fmt: skip
+        texts = packed_texts.PackedTexts()
+        assert not texts.load_scored(pack([encode_text(word) for pair in unusual for word in pair], 2 * len(unusual)))
+        assert texts.all() == []
+
+
+@pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
+def test_more_names_than_a_block_takes_are_left_to_the_caller() -> None:
+    names = [b"%d" % number for number in range(513)]
+    assert packed_texts.PackedPairs().load(pack([encode_text(name) for name in names], 513), 1) is None
+    assert packed_texts.PackedPairs().load(pack([encode_text(name) for name in names[1:]], 512), 1) == []
+    assert not packed_texts.PackedPairs().fill(names, 1)
+    assert packed_texts.PackedPairs().fill(names[1:], 1)
+    assert not packed_texts.PackedPairs().fill([*names[2:], b"2"], 1)
+
+
+def test_without_a_codec_every_listpack_is_left_to_the_caller() -> None:
+    pairs = packed_texts_plain.PackedPairs()
+    assert pairs.load(pack([], 0), 1) is None
+    assert not pairs.fill([], 1)
+    assert pairs.listpack(1, None) is None
+    assert not packed_texts_plain.PackedTexts().load_scored(pack([], 0))
+
+
+@pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
+def test_scores_are_the_nearest_doubles() -> None:
+    draw = Random(SEED)
+    scores = [draw.random() * 10 ** draw.randrange(-20, 20) * draw.choice([1, -1]) for _ in range(20_000)]
+    texts = [repr(score).encode() for score in scores]
+    # In the middle between two doubles, next to it, and with more digits than a double tells apart.
+    texts += [b"9007199254740993.0", b"9007199254740993.1", b"1.00000000000000011102230246251565"]
+    texts += [b"0.5", b"00.5", b"5."]
+    texts += [b"%d.%d" % (draw.randrange(10**9), draw.randrange(10 ** draw.randrange(1, 20))) for _ in range(20_000)]
+    for text in texts:
+        places = packed_texts.PackedTexts()
+        assert places.load_scored(pack([encode_text(b"m"), encode_text(text)], 2))
+        assert places.all() == [place_of(float(text), b"m")], text

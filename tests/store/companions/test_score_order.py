@@ -170,3 +170,23 @@ def test_a_place_without_a_score_has_no_words(form: Any) -> None:
     assert order.array(1, 1, 0, False) == b"*0\r\n"
     with pytest.raises(ValueError):  # noqa: PT011 the texts of the two forms differ
         order.words(0, 1, False)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [1, 48, 49, 192, 193, 1_000])
+def test_new_members_get_places_before_among_and_after_others(form: Any, size: int) -> None:
+    draw, order, model = Random(SEED), form.ScoreOrder(), list[bytes]()
+    for first in (0, -5_000, -10_000, 5_000, 20, -15_000):
+        numbers = [first + number for number in range(size)]
+        draw.choice([draw.shuffle, lambda each: None, list.reverse])(numbers)
+        members = [b"%d" % number * draw.choice([1, 1, 100]) for number in numbers]
+        scores = [number / 2 + (0.25 if first == 20 else 0) for number in numbers]
+        words = order.put_new(members, scores)
+        assert words == [word for pair in zip(members, map(pack_score, scores), strict=True) for word in pair]
+        model = sorted([*model, *map(place_of_member, scores, members)])
+        assert list(order) == model
+        order.check()
+    order.remove_range(3, len(model) - 2)
+    assert list(order) == model[:3] + model[-2:] if len(model) > 5 else model
+    assert order.put_new([], []) == []
+    order.check()

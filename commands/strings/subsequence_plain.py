@@ -1,4 +1,5 @@
-"""The longest common subsequence of two strings, for LCS.
+"""The longest common subsequence of two strings, for LCS: `subsequence` for installations without a C compiler. Both
+behave alike.
 
 Redis fills a table of |a| x |b| lengths and walks back through it. Adjacent lengths in that table differ by at most
 one. Here a row of the table is one integer, with a bit for each column where the length grows, so a few operations on
@@ -10,7 +11,7 @@ Source: H. Hyyrö, Bit-parallel LCS-length computation revisited (2004); LCS of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 # A table for `bytes.translate`: every byte becomes the digit 0.
 ZEROS: Final = b"0" * 256
@@ -63,6 +64,23 @@ def common_matches(a: bytes, b: bytes) -> list[Match]:
         else:
             matches.append(Match(i, j, 1))
     return matches
+
+
+def common_text(a: bytes, b: bytes) -> bytes:
+    """Returns the subsequence that Redis finds."""
+    return b"".join([a[match.a_start : match.a_start + match.size] for match in reversed(common_matches(a, b))])
+
+
+def common_ranges(a: bytes, b: bytes, size_min: int, with_sizes: bool) -> tuple[list[Any], int]:
+    """Returns the ranges of at least `size_min` bytes, last one first, and the length of the subsequence. A range has
+    its first and last index in each string, and its length if `with_sizes` is set."""
+    matches = common_matches(a, b)
+    ranges: list[Any] = []
+    for match in matches:
+        if match.size >= size_min:
+            places: list[Any] = [[start, start + match.size - 1] for start in (match.a_start, match.b_start)]
+            ranges.append([*places, match.size] if with_sizes else places)
+    return ranges, sum(match.size for match in matches)
 
 
 # Both walks start at the end of both strings. Equal bytes become a match. Otherwise a byte of b is skipped if the
