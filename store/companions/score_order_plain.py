@@ -19,7 +19,6 @@ except ImportError:  # there was no C compiler at installation
 
 # Places that are in a list at most.
 FEW_MAX: Final = 512
-NEGATIVE_ZERO: Final = pack_score(-0.0)
 # Bytes that a place takes besides its own: those of its object, its reference, and its part of the index.
 PLACE_SIZE: Final = 60
 
