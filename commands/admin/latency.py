@@ -168,11 +168,12 @@ def latency_histogram(context: Context, argv: list[bytes]) -> Reply:
     A container stands for its subcommands; what is no command is left out.
     """
     rows = all_rows() if len(argv) == 2 else [row for word in argv[2:] for row in _named(word)]
-    return Pairs(
-        (row.name_lower, {b"calls": row.durations.count, b"histogram_usec": dict(row.durations.cumulative_us())})
-        for row in rows
-        if row.durations.count
-    )
+    found = Pairs()
+    for row in rows:
+        if not row.durations.is_empty and (counts := row.durations.cumulative_us()):
+            _, calls = counts[-1]
+            found.append((row.name_lower, {b"calls": calls, b"histogram_usec": dict(counts)}))
+    return found
 
 
 @command(
