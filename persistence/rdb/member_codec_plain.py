@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from ...protocol.scalars import double_text
 from ...store.companions.integers import as_integer
-from ...store.companions.places_plain import scored_of
 from ..errors import RdbError
 from .array_elements import (
     DOUBLE_ELEMENT,
@@ -22,6 +21,11 @@ from .intset import pack_integers, unpack_integers
 from .lengths import encode_length, encode_string, read_length, read_string
 from .listpack import encode_texts, pack, unpack
 from .source import Source
+
+try:
+    from ...store.companions.places import scored_of
+except ImportError:  # there was no C compiler at installation
+    from ...store.companions.places_plain import scored_of
 
 __all__ = [
     "encode_elements", "encode_scored", "encode_strings", "encode_timed", "pack_integers", "pack_places", "pack_texts",
