@@ -24,16 +24,15 @@ class DueTimes:
 
     def __init__(self) -> None:
         self._due: dict[bytes, int] = {}
-        # (time, name), also of times that no longer hold.
-        self._heap: list[tuple[int, bytes]] = []
+        # (time, name), also of times that no longer hold. None after times came at once, until the first is wanted.
+        self._heap: list[tuple[int, bytes]] | None = []
 
     @staticmethod
-    def of(times: list[tuple[int, bytes]]) -> DueTimes:
-        """The times of names that are all different. The list is kept."""
+    def of(times: dict[bytes, int]) -> DueTimes:
+        """These times by name. The dictionary is kept."""
         due_times = DueTimes()
-        due_times._due = {name: due_ms for due_ms, name in times}
-        due_times._heap = times
-        heapify(times)
+        due_times._due = times
+        due_times._heap = None
         return due_times
 
     def __len__(self) -> int:
@@ -60,8 +59,9 @@ class DueTimes:
     def put(self, name: bytes, due_ms: int) -> None:
         """Set the time of a name."""
         self._due[name] = due_ms
-        heappush(self._heap, (due_ms, name))
-        self._forget_stale()
+        if self._heap is not None:
+            heappush(self._heap, (due_ms, name))
+            self._forget_stale(self._heap)
 
     def put_all(self, names: list[bytes], due_ms: int) -> None:
         """Set the time of names."""
@@ -78,18 +78,23 @@ class DueTimes:
         """Remove the time of a name. Returns whether it had one."""
         if self._due.pop(name, None) is None:
             return False
-        self._forget_stale()
+        if self._heap is not None:
+            self._forget_stale(self._heap)
         return True
 
-    def _forget_stale(self) -> None:
+    def _forget_stale(self, heap: list[tuple[int, bytes]]) -> None:
         """Make the heap anew if most of its times no longer hold."""
-        if len(self._heap) > 2 * len(self._due) + STALE_SLACK:
-            self._heap = [(due_ms, name) for name, due_ms in self._due.items()]
-            heapify(self._heap)
+        if len(heap) > 2 * len(self._due) + STALE_SLACK:
+            self._make_heap()
+
+    def _make_heap(self) -> list[tuple[int, bytes]]:
+        self._heap = heap = [(due_ms, name) for name, due_ms in self._due.items()]
+        heapify(heap)
+        return heap
 
     def first(self) -> tuple[int, bytes]:
         """The first time, with its name. There is one."""
-        heap = self._heap
+        heap = self._make_heap() if self._heap is None else self._heap
         while self._due.get(heap[0][1]) != heap[0][0]:
             heappop(heap)
         return heap[0]
@@ -97,7 +102,7 @@ class DueTimes:
     def copy(self) -> DueTimes:
         """Other times that are alike."""
         twin = DueTimes()
-        twin._due, twin._heap = self._due.copy(), self._heap.copy()
+        twin._due, twin._heap = self._due.copy(), None if self._heap is None else self._heap.copy()
         return twin
 
     @property
@@ -107,9 +112,10 @@ class DueTimes:
 
     def heaps(self) -> list[Any]:
         """What `Garbage` frees a little at a time."""
-        return [self._due, self._heap]
+        return [self._due, self._heap or []]
 
     def check(self) -> None:
         """Assert that the parts agree. Raises AssertionError."""
-        assert {(time_ms, name) for name, time_ms in self._due.items()} <= set(self._heap)
-        assert len(self._heap) <= 2 * len(self._due) + STALE_SLACK
+        if self._heap is not None:
+            assert {(time_ms, name) for name, time_ms in self._due.items()} <= set(self._heap)
+            assert len(self._heap) <= 2 * len(self._due) + STALE_SLACK

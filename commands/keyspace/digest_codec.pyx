@@ -172,7 +172,6 @@ def add_pairs(bytes digest not None, list words not None, list marked not None, 
     cdef u8 found[DIGEST_SIZE]
     cdef u8 one[DIGEST_SIZE]
     cdef Py_ssize_t index
-    cdef int at
     load(found, digest)
     if len(words) % 2 or (marked and len(marked) != len(words) // 2):
         raise ValueError("pairs were expected, each with a mark")
@@ -184,6 +183,5 @@ def add_pairs(bytes digest not None, list words not None, list marked not None, 
         mix_text(one, <const u8 *>PyBytes_AS_STRING(words[index + 1]), PyBytes_GET_SIZE(words[index + 1]))
         if marked and marked[index >> 1]:
             add_text(one, <const u8 *>PyBytes_AS_STRING(mark), PyBytes_GET_SIZE(mark))
-        for at in range(DIGEST_SIZE):
-            found[at] ^= one[at]
+        add_text(found, one, DIGEST_SIZE)
     return made(found)

@@ -53,11 +53,11 @@ def mix_often(digest: bytes, text: bytes, count: int) -> bytes:
 
 
 def add_pairs(digest: bytes, words: list[bytes], marked: list[int], mark: bytes) -> bytes:
-    """Add pairs of texts to a digest, whose order does not matter, each with its second text after the first. `mark` is
-    added to each pair for which `marked` has a number that is not 0; it may be empty."""
+    """Add the digests of pairs of texts, whose order does not matter, each with its second text after the first. `mark`
+    is added to each pair for which `marked` has a number that is not 0; it may be empty."""
     for index in range(0, len(words), 2):
         each = mix(mix(EMPTY, words[index]), words[index + 1])
         if marked and marked[index // 2]:
             each = add(each, mark)
-        digest = _xor(digest, each)
+        digest = add(digest, each)
     return digest

@@ -174,10 +174,10 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
         db.expires[key] = due_ms
     db.announce(RESTORE, key)
     db.announce_overwritten(key, old, value)
-    words = [argv[0], key, b"%d" % due_ms, *argv[3:]]
     if due_ms and not options.is_absolute:
-        words.append(b"ABSTTL")
-    context.log_words(words)
+        context.log_words([argv[0], key, b"%d" % due_ms, *argv[3:], b"ABSTTL"])
+    else:
+        context.log_words(argv)
     return OK
 
 

@@ -157,7 +157,7 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
 
 def _read_timed(value: HashValue, source: Source, count: int, first_ms: int) -> None:
     """Set so many fields of a hash table, all of which are new. Raises RdbError."""
-    found: list[tuple[int, bytes]] = []
+    found: dict[bytes, int] = {}
     while count:
         words, times = read_timed_fields(source, count)
         if value.set_words(words) < len(times):
@@ -165,7 +165,7 @@ def _read_timed(value: HashValue, source: Source, count: int, first_ms: int) -> 
         for index, after in enumerate(times):
             due_ms = after and after + first_ms - 1
             if due_ms:
-                found.append((due_ms, words[2 * index]))
+                found[words[2 * index]] = due_ms
         count -= len(times)
     if found:
         _take_times(value, found)
@@ -191,13 +191,13 @@ def _fill_timed(value: HashValue, words: list[bytes]) -> None:
     if len(words) % 3:
         raise RdbError("Hash integrity check failed: a field without a value or a time")
     pairs: list[bytes] = []
-    found: list[tuple[int, bytes]] = []
+    found: dict[bytes, int] = {}
     for index in range(0, len(words), 3):
         pairs.append(words[index])
         pairs.append(words[index + 1])
         due_ms = _time_of(words[index + 2])
         if due_ms:
-            found.append((due_ms, words[index]))
+            found[words[index]] = due_ms
     _fill(value, pairs)
     value.become_listpack_ex()
     if found:
@@ -219,8 +219,8 @@ def _time_of(text: bytes) -> int:
     return due_ms
 
 
-def _take_times(value: HashValue, times: list[tuple[int, bytes]]) -> None:
-    """Set the expiry times of fields, each before its field. Raises RdbError."""
-    if min(times)[0] < 0 or max(times)[0] > NO_TIME_MS:
+def _take_times(value: HashValue, times: dict[bytes, int]) -> None:
+    """Set the expiry times of fields. Raises RdbError."""
+    if min(times.values()) < 0 or max(times.values()) > NO_TIME_MS:
         raise RdbError(TIME_OUT_OF_RANGE)
     value.take_times(times)

@@ -8,21 +8,22 @@ Both modules behave alike and are tested by the same tests; the modules of these
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
-from libc.math cimport signbit
 from libc.string cimport memchr, memcpy
 
 from headrace.persistence.errors import RdbError
 from headrace.persistence.rdb.intset import unpack_integers as unpack_slowly
 from headrace.persistence.rdb.listpack import unpack
-from headrace.protocol.scalars import double_text, shortest_text
 
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char *text, char **end, PyObject *overflow_exception) except? -1.0
 
+ctypedef unsigned char u8
 ctypedef unsigned int u32
 ctypedef unsigned long long u64
 
 include "numbers.pxi"
+include "../../protocol/double_text.pxi"
+include "../../store/companions/place_text.pxi"
 include "../../store/decimal_text.pxi"
 include "strings.pxi"
 include "../../store/listpack.pxi"
@@ -92,12 +93,12 @@ def encode_timed(list words not None, dict times not None, i64 first_ms, bint co
 
 cdef bytes double_element(double number):
     """See `array_elements`."""
-    cdef bytes text = shortest_text(number)
-    cdef const char *start = PyBytes_AS_STRING(text)
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(text)
-    if memchr(start, c'.', size) != NULL or memchr(start, c'e', size) != NULL:
-        return text
-    return text + b".0"
+    cdef char text[TEXT_SIZE_MAX]
+    cdef Py_ssize_t size = write_shortest(text, number)
+    if memchr(text, c'.', size) == NULL and memchr(text, c'e', size) == NULL:
+        memcpy(text + size, b".0", 2)
+        size += 2
+    return PyBytes_FromStringAndSize(text, size)
 
 
 cdef bint read_double(bytes text, u64 *bits) except -1:
@@ -277,34 +278,28 @@ def pack_texts(list texts not None):
     return finished(packed, at, len(texts))
 
 
-def pack_scored(list words not None):
+def pack_places(list places not None):
     """See `member_codec_plain`."""
-    cdef Py_ssize_t index, count = len(words) // 2
-    cdef size_t room = LISTPACK_HEADER_SIZE + 1 + <size_t>count * (2 * ELEMENT_FRAME_MAX + DIGITS_SIZE_MAX)
-    cdef bytes packed, member, text
-    cdef unsigned char *start
+    cdef size_t room = LISTPACK_HEADER_SIZE + 1
+    cdef bytes packed, place
+    cdef char text[TEXT_SIZE_MAX]
     cdef unsigned char *at
     cdef double score
-    for index in range(count):
-        member = words[2 * index]
-        room += PyBytes_GET_SIZE(member)
+    for place in places:
+        demand(place)
+        room += PyBytes_GET_SIZE(place) + 2 * ELEMENT_FRAME_MAX + TEXT_SIZE_MAX
     packed = PyBytes_FromStringAndSize(NULL, room)
-    start = <unsigned char *>PyBytes_AS_STRING(packed)
-    at = start + LISTPACK_HEADER_SIZE
-    for index in range(count):
-        member, score = words[2 * index], words[2 * index + 1]
-        at = write_element(at, <const unsigned char *>PyBytes_AS_STRING(member), PyBytes_GET_SIZE(member))
+    at = <unsigned char *>PyBytes_AS_STRING(packed) + LISTPACK_HEADER_SIZE
+    for place in places:
+        score = read_score(<const unsigned char *>PyBytes_AS_STRING(place))
+        at = write_element(
+            at, <const unsigned char *>PyBytes_AS_STRING(place) + SCORE_BYTES, PyBytes_GET_SIZE(place) - SCORE_BYTES
+        )
         if -WHOLE_MAX < score < WHOLE_MAX and score == <double><i64>score and (score or not signbit(score)):
             at = write_integer(at, <i64>score)
-            continue
-        text = double_text(score)
-        if PyBytes_GET_SIZE(text) > DIGITS_SIZE_MAX:
-            # Not a text of the shortest digits: the room is not for it.
-            return pack_texts(
-                [word if isinstance(word, bytes) else double_text(word) for word in words]
-            )
-        at = write_element(at, <const unsigned char *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
-    return finished(packed, at, 2 * count)
+        else:
+            at = write_element(at, <const unsigned char *>text, write_double(text, score))
+    return finished(packed, at, 2 * len(places))
 
 
 cdef bytes finished(bytes packed, unsigned char *at, Py_ssize_t count):

@@ -22,8 +22,13 @@ from .lengths import encode_length, encode_string, read_length, read_string
 from .listpack import encode_texts, pack, unpack
 from .source import Source
 
+try:
+    from ...store.companions.places import scored_of
+except ImportError:  # there was no C compiler at installation
+    from ...store.companions.places_plain import scored_of
+
 __all__ = [
-    "encode_elements", "encode_scored", "encode_strings", "encode_timed", "pack_integers", "pack_scored", "pack_texts",
+    "encode_elements", "encode_scored", "encode_strings", "encode_timed", "pack_integers", "pack_places", "pack_texts",
     "read_elements", "read_scored", "read_some", "read_timed", "unpack_integers", "unpack_texts",
 ]  # fmt: skip
 
@@ -146,9 +151,9 @@ def pack_texts(texts: list[bytes]) -> bytes:
     return pack([encode_texts(texts)], len(texts))
 
 
-def pack_scored(words: list[bytes | float]) -> bytes:
-    """Return a listpack of members, each with its score after it."""
-    return pack_texts([word if isinstance(word, bytes) else double_text(word) for word in words])
+def pack_places(places: list[bytes]) -> bytes:
+    """Return a listpack of the members of these places, each with its score after it. Raises ValueError."""
+    return pack_texts([text for member, score in scored_of(places) for text in (member, double_text(score))])
 
 
 def unpack_texts(data: bytes) -> list[bytes]:

@@ -16,7 +16,7 @@ from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, read_length, read_string
 from .source import Source
-from .texts import encode_scored, encode_strings, pack_scored, read_members, unpack_texts
+from .texts import encode_scored, encode_strings, pack_places, read_members, unpack_texts
 from .ziplist import unpack_ziplist
 
 SORTED_SET_TEXTS: Final = 3
@@ -42,7 +42,7 @@ def packed_sorted_set(value: SortedSetValue, *, compress: bool) -> bytes | None:
     """A sorted set that is a listpack, without its type; None if it is not one."""
     if value.encoding != LISTPACK:
         return None
-    return encode_strings([pack_scored(value.words(0, len(value)))], compress)
+    return encode_strings([pack_places(value.places())], compress)
 
 
 def encode_sorted_set(value: SortedSetValue, *, compress: bool) -> Iterator[bytes]:

@@ -238,14 +238,14 @@ class HashValue(Companion):
                     index += 1
                 self._members.arrange([*others[:index], *moved, *others[index:]])
 
-    def take_times(self, times: list[tuple[int, bytes]]) -> None:
+    def take_times(self, times: dict[bytes, int]) -> None:
         """Set the expiry times of fields that had none before. In a listpack with expiry times they are in their places
-        already. The list is kept."""
+        already. The dictionary is kept."""
         assert self._encoding in (HASHTABLE, LISTPACK_EX)
         assert self._times is None
         self._had_times = True
         self._times = DueTimes.of(times)
-        self.first_due_ms = self._times.first()[0]
+        self.first_due_ms = min(times.values())
 
     def persist(self, field: bytes) -> bool:
         """Remove the expiry time of a field. Returns whether it had one."""

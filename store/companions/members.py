@@ -107,7 +107,7 @@ class Members:
         if count > FEW_MAX and self._many is None and not len(self._few):
             self._many = KeyTable()
 
-    def load(self, listpack: bytes, step: int) -> list[tuple[int, bytes]] | None:
+    def load(self, listpack: bytes, step: int) -> dict[bytes, int] | None:
         """See `PackedPairs.load`."""
         return self._few.load(listpack, step)
 

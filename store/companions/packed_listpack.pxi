@@ -5,6 +5,8 @@
 cdef enum:
     # Names that are taken at once. More are in a table anyway.
     NAMES_MAX = 512
+    # Bytes that are copied at once.
+    STRIDE = 16
     # Places in which names are looked for: twice as many as names.
     SLOTS_MAX = 2 * NAMES_MAX
 
@@ -53,15 +55,24 @@ cdef Py_ssize_t measure(bytes data, int step, int kept, size_t skip, size_t *roo
     return count if announced == LISTPACK_COUNT_UNKNOWN or announced == <u64>count else -1
 
 
-cdef int append_element(Block *block, const Element *element) except -1:
-    """Add the text of an element to a block that has room for it."""
+cdef inline void copy_short(Block *block, u8 *to, const u8 *text, Py_ssize_t size, const u8 *after) noexcept:
+    """Copy a text to a block. A short one is copied with what follows, if both have as many bytes: `after` is the end of
+    what the text is part of."""
+    if size <= STRIDE and after - text >= STRIDE and block.data + block.room - to >= STRIDE:
+        memcpy(to, text, STRIDE)
+    else:
+        memcpy(to, text, size)
+
+
+cdef int append_element(Block *block, const Element *element, const u8 *after) except -1:
+    """Add the text of an element to a block that has room for it; see `copy_short`."""
     cdef u8 *item = block.data + block.size
     cdef Py_ssize_t size = element.size
     cdef bytes text
     if element.text == NULL:
         size = write_decimal(<char *>item + 1, element.number)
     elif size < LONG_SIZE:
-        memcpy(item + 1, element.text, size)
+        copy_short(block, item + 1, element.text, size, after)
     else:
         text = PyBytes_FromStringAndSize(<const char *>element.text, size)
         write_item(block, item, text)
@@ -101,7 +112,11 @@ cdef inline u64 hash_of(const Needle *needle) noexcept:
         found ^= found >> 32
         at += HEAD_SIZE
         left -= HEAD_SIZE
-    found = (found ^ read_little(at, <int>left)) * HASH_FACTOR
+    if left and needle.size >= HEAD_SIZE:
+        # The last bytes, with some before them.
+        found = (found ^ head_of(at + left - HEAD_SIZE)) * HASH_FACTOR
+    elif left:
+        found = (found ^ read_little(at, <int>left)) * HASH_FACTOR
     return found >> 32
 
 
@@ -139,8 +154,8 @@ cdef inline bint read_score_of(const Element *element, double *score) except -1:
     return True
 
 
-cdef int append_place(Block *block, const Element *member, double score) except -1:
-    """Add the place of a member to a block that has room for it."""
+cdef int append_place(Block *block, const Element *member, double score, const u8 *after) except -1:
+    """Add the place of a member to a block that has room for it; see `copy_short`."""
     cdef u8 *item = block.data + block.size
     cdef Py_ssize_t size
     cdef bytes text
@@ -156,7 +171,7 @@ cdef int append_place(Block *block, const Element *member, double score) except 
             block.size += sizeof(PyObject *) + LENGTHS_SIZE
             block.count += 1
             return 0
-        memcpy(item + 1 + SCORE_BYTES, member.text, member.size)
+        copy_short(block, item + 1 + SCORE_BYTES, member.text, member.size, after)
     write_score(item + 1, score)
     item[0] = item[size + 1] = <u8>size
     block.size += <u32>size + LENGTHS_SIZE

@@ -166,7 +166,7 @@ cdef class PackedTexts:
             here = self.block.size
             if not read_score_of(&text, &score):
                 break
-            append_place(&self.block, &member, score)
+            append_place(&self.block, &member, score, end)
             if here:
                 refer(self.block.data + here, 0, &needle)
                 needle.head = head_of(<const u8 *>needle.data)
@@ -242,7 +242,7 @@ cdef class PackedPairs:
         cdef size_t room = 0
         cdef u32 name_at
         cdef Element element
-        cdef list times = []
+        cdef dict times = {}
         cdef Py_ssize_t count
         if self.block.count or not 1 <= step <= 3:
             return None
@@ -254,18 +254,18 @@ cdef class PackedPairs:
         while at < end:
             name_at = self.block.size
             read_element(&at, end, &element)
-            append_element(&self.block, &element)
+            append_element(&self.block, &element, end)
             if step == 1:
                 append_nothing(&self.block)
                 continue
             read_element(&at, end, &element)
-            append_element(&self.block, &element)
+            append_element(&self.block, &element, end)
             if step == 3:
                 read_element(&at, end, &element)
                 if element.text != NULL or not 0 <= element.number <= TIME_MAX:
                     break
                 if element.number:
-                    times.append((element.number, text_of(self.block.data + name_at)))
+                    times[text_of(self.block.data + name_at)] = element.number
         else:
             if not has_twins(&self.block, 0, 2):
                 return times

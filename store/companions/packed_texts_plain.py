@@ -135,9 +135,9 @@ class PackedPairs:
         self._size -= text_size(old)
         return False
 
-    def load(self, data: bytes, step: int) -> list[tuple[int, bytes]] | None:
+    def load(self, data: bytes, step: int) -> dict[bytes, int] | None:
         """Take the elements of a listpack, if there are no pairs yet: names (`step` 1), names with texts (2), or names
-        with texts and times (3). Returns the times that are not 0, each before its name.
+        with texts and times (3). Returns the times that are not 0, by name.
 
         Returns None, and changes nothing, for what the caller must read itself: a damaged listpack, names that are
         alike, or a time out of range; without C, any listpack.

@@ -144,6 +144,10 @@ class FewScores(Scores):
             places.put_sorted(_place_of(scores[index], members[index]), SCORE_SIZE)
         return len(places)
 
+    def places(self) -> list[bytes]:
+        """The places of all members."""
+        return self._places.all()
+
     def load(self, listpack: bytes) -> bool:
         """Take over the members of a listpack with their scores, while there are none. Returns False if the caller must
         read them: see `PackedTexts.load_scored`."""

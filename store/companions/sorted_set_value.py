@@ -91,6 +91,12 @@ class SortedSetValue(Companion):
         """Like `scored`, with the scores after the members."""
         return self._scores.words(start, stop, reverse) if start < stop else []
 
+    def places(self) -> list[bytes]:
+        """The places of all members of a listpack: see `places_plain`."""
+        scores = self._scores
+        assert isinstance(scores, FewScores)
+        return scores.places()
+
     def items(self) -> Iterator[tuple[bytes, float]]:
         """Yield the members with their scores, ascending. They must not change meanwhile."""
         for start in range(0, len(self), MEMBERS_AT_ONCE):

@@ -48,3 +48,19 @@ def test_times_that_change_again_and_again_take_no_more_memory() -> None:
     for number in range(1_000):
         times.drop(b"%d" % number)
         times.check()
+
+
+def test_times_that_come_at_once_are_in_order_when_the_first_is_wanted() -> None:
+    for is_wanted in (True, False):
+        times = DueTimes.of({b"late": 9, b"second": 4, b"first": 4, b"gone": 1})
+        times.check()
+        if is_wanted:
+            assert times.first() == (1, b"gone")
+        twin = times.copy()
+        for each in (times, twin):
+            assert each.drop(b"gone")
+            each.put(b"new", 5)
+            assert each.first() == (4, b"first")
+            each.check()
+            assert len(each) == 4
+            assert each.heaps()

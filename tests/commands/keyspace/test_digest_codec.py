@@ -48,7 +48,7 @@ def test_many_texts_are_added_as_one_by_one(form: ModuleType) -> None:
         added, mixed = form.add(added, text), form.mix(mixed, text)
         if number % 2:
             each = form.mix(form.mix(EMPTY, texts[number - 1]), text)
-            paired = both(paired, form.add(each, b"mark") if number % 3 == 0 else each)
+            paired = form.add(paired, form.add(each, b"mark") if number % 3 == 0 else each)
         often = form.mix(often, b"again")
     assert form.add_each(before, texts) == added
     assert form.add_each(before, texts[::-1]) == added

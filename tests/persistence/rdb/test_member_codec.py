@@ -17,6 +17,7 @@ from headrace.persistence.rdb.listpack import encode_text, pack
 from headrace.persistence.rdb.source import Source
 from headrace.persistence.rdb.texts import COUNT_MAX, read_members, read_strings, read_timed_fields
 from headrace.protocol.scalars import double_text
+from headrace.store.companions.places_plain import place_of
 
 try:
     from headrace.persistence.rdb import member_codec
@@ -217,8 +218,8 @@ def test_an_element_of_an_unknown_kind_is_left(form: ModuleType) -> None:
     )
 )
 def test_listpacks_have_the_texts_of_scores(form: ModuleType, members: list[tuple[bytes, float]]) -> None:
-    packed = form.pack_scored([word for pair in members for word in pair])
-    assert packed == form.pack_texts([word for member, score in members for word in (member, double_text(score))])
+    packed = form.pack_places([place_of(score, member) for member, score in members])
+    assert packed == form.pack_texts([word for member, score in members for word in (member, double_text(score + 0.0))])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -250,3 +251,9 @@ def test_damaged_intsets_are_refused(form: ModuleType) -> None:
         with pytest.raises(RdbError, match=reason):
             form.unpack_integers(damaged)
     assert form.unpack_integers(b"\2\0\0\0\0\0\0\0") == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_place_without_a_score_is_refused(form: ModuleType) -> None:
+    with pytest.raises(ValueError, match="short"):
+        form.pack_places([b"short"])

@@ -169,7 +169,7 @@ def test_pairs_are_those_of_a_listpack_and_make_it_again() -> None:
             assert pairs.load(data, 1) is None
             assert not len(pairs)
         else:
-            assert pairs.load(data, 1) == []
+            assert pairs.load(data, 1) == {}
             assert pairs.items() == [(text, b"") for text in texts]
             assert pairs.listpack(1, None) == data
             assert not texts or pairs.load(data, 1) is None
@@ -182,7 +182,7 @@ def test_pairs_are_those_of_a_listpack_and_make_it_again() -> None:
             assert pairs.load(data, 2) is None
             assert not len(pairs)
         else:
-            assert pairs.load(data, 2) == []
+            assert pairs.load(data, 2) == {}
             assert pairs.words() == texts
             assert pairs.listpack(2, None) == data
             assert not texts or not pairs.fill(texts, 2)
@@ -206,10 +206,10 @@ def test_pairs_are_read_with_their_times(times: list[int]) -> None:
     ]
     data = pack([encode_text(word) for word in words], len(words))
     pairs = packed_texts.PackedPairs()
-    found = [(time_ms, name) for name, time_ms in zip(names, times, strict=True) if time_ms]
+    found = {name: time_ms for name, time_ms in zip(names, times, strict=True) if time_ms}
     assert pairs.load(data, 3) == found
     assert pairs.items() == [(name, b"v" * len(name)) for name in names]
-    assert pairs.listpack(3, {name: time_ms for time_ms, name in found}) == data
+    assert pairs.listpack(3, found) == data
 
 
 @pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
@@ -276,7 +276,7 @@ def test_places_are_those_of_a_listpack_of_members_and_scores() -> None:
 def test_more_names_than_a_block_takes_are_left_to_the_caller() -> None:
     names = [b"%d" % number for number in range(513)]
     assert packed_texts.PackedPairs().load(pack([encode_text(name) for name in names], 513), 1) is None
-    assert packed_texts.PackedPairs().load(pack([encode_text(name) for name in names[1:]], 512), 1) == []
+    assert packed_texts.PackedPairs().load(pack([encode_text(name) for name in names[1:]], 512), 1) == {}
     assert not packed_texts.PackedPairs().fill(names, 1)
     assert packed_texts.PackedPairs().fill(names[1:], 1)
     assert not packed_texts.PackedPairs().fill([*names[2:], b"2"], 1)
