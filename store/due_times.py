@@ -13,7 +13,7 @@ NEVER_DUE_MS: Final = (1 << 62) - 1
 TIME_SIZE: Final = 96
 # Changed and dropped times stay in the heap until they are this many more than the others.
 STALE_SLACK: Final = 64
-# It takes no more time to make a heap anew than to add this part of it.
+# To make the heap anew takes no more time than to add this part of it.
 HEAP_PART: Final = 8
 
 
@@ -66,13 +66,13 @@ class DueTimes:
     def put_all(self, names: list[bytes], due_ms: int) -> None:
         """Set the time of names."""
         self._due.update(dict.fromkeys(names, due_ms))
-        if len(names) < len(self._heap) // HEAP_PART:
+        heap = self._heap
+        if heap is not None and len(names) < len(heap) // HEAP_PART:
             for name in names:
-                heappush(self._heap, (due_ms, name))
+                heappush(heap, (due_ms, name))
+            self._forget_stale(heap)
         else:
-            self._heap += [(due_ms, name) for name in names]
-            heapify(self._heap)
-        self._forget_stale()
+            self._heap = None
 
     def drop(self, name: bytes) -> bool:
         """Remove the time of a name. Returns whether it had one."""
