@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...protocol.replies import Reply, Verbatim
-from ..core.table import Argument, Flag, command
+from ..core.table import Argument, Flag, Trait, command
 from ..execution.context import Context
 
 
@@ -19,6 +19,7 @@ from ..execution.context import Context
     arguments=(Argument("section", optional=True, multiple=True),),
     history=(("7.0.0", "Added support for taking multiple section arguments."),),
     tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
+    traits=Trait.KEEPS_CHECKS,
 )
 def info(context: Context, argv: list[bytes]) -> Reply:
     """INFO [section ...]

@@ -77,6 +77,7 @@ def memory_usage(context: Context, argv: list[bytes]) -> Reply:
     summary="Describes how memory is used.",
     complexity="O(1)",
     tips=TIPS,
+    traits=Trait.KEEPS_CHECKS,
 )
 def memory_stats(context: Context, argv: list[bytes]) -> Reply:
     """MEMORY STATS. Returns a map from names to bytes, counts, ratios (1 is equal) and percentages."""

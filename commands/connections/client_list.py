@@ -9,7 +9,7 @@ from ...protocol.replies import OK, Reply, Verbatim
 from ...store.errors import GenericError, shown, syntax_error
 from ..clients.client_line import describe
 from ..core.numbers import INT64_MAX, integer_between, integer_or
-from ..core.table import Argument, command
+from ..core.table import Argument, Trait, command
 from .client_commands import CONNECTION, OTHERS, OWN, choices
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ CLIENT_TYPES: Final = {
     summary="Describes the connection.",
     complexity="O(1)",
     tips=("nondeterministic_output",),
+    traits=Trait.KEEPS_CHECKS,
 )
 def client_info(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT INFO"""
@@ -66,6 +67,7 @@ def client_info(context: Context, argv: list[bytes]) -> Reply:
         ("8.0.0", "The field `io-thread`."),
     ),
     tips=("nondeterministic_output",),
+    traits=Trait.KEEPS_CHECKS,
 )
 def client_list(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT LIST [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID id [id ...]]

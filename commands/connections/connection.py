@@ -304,6 +304,7 @@ def auth(context: Context, argv: list[bytes]) -> Reply:
     summary="Changes the database of the connection.",
     complexity="O(1)",
     arguments=(Argument("index", "integer"),),
+    traits=Trait.KEEPS_CHECKS,
 )
 def select(context: Context, argv: list[bytes]) -> Reply:
     """SELECT index. Returns OK. Raises GenericError. Source: Redis 1.0."""

@@ -8,7 +8,7 @@ from ...protocol.replies import Reply
 from ...store.errors import GenericError
 from ..clients.blocking import Blocked
 from ..core.numbers import INT64_MAX, integer, integer_between, timeout
-from ..core.table import Argument, Flag, command
+from ..core.table import Argument, Flag, Trait, command
 
 if TYPE_CHECKING:
     from ..clients.client import Client
@@ -90,6 +90,7 @@ class DiskProgress:
     complexity="O(1)",
     arguments=(Argument("numreplicas", "integer"), TIMEOUT_ARGUMENT),
     tips=("request_policy:all_shards", "response_policy:agg_min"),
+    traits=Trait.KEEPS_CHECKS,
 )
 def wait(context: Context, argv: list[bytes]) -> Reply:
     """WAIT numreplicas timeout-ms. Returns the number of replicas that have acknowledged. Raises GenericError.
@@ -119,6 +120,7 @@ def wait(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     arguments=(Argument("numlocal", "integer"), Argument("numreplicas", "integer"), TIMEOUT_ARGUMENT),
     tips=("request_policy:all_shards", "response_policy:agg_min"),
+    traits=Trait.KEEPS_CHECKS,
 )
 def waitaof(context: Context, argv: list[bytes]) -> Reply:
     """WAITAOF numlocal numreplicas timeout-ms. Returns [1 if the local log is synced that far, replicas].

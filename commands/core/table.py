@@ -67,6 +67,8 @@ class Trait(FlagEnum):
     # Takes the fast path although it has no keys (PING, SCAN, PUBLISH): it changes nothing of the client, and shows
     # no count of calls or records, which the fast path brings up to date once for each batch.
     ORDINARY = auto()
+    # Is not ordinary, but changes nothing that decides which checks its client needs.
+    KEEPS_CHECKS = auto()
     # Uses a database other than the client's.
     ACROSS_DATABASES = auto()
     # Runs at once inside MULTI.
@@ -251,6 +253,8 @@ class Row:
     trait_bits: int = 0
     # Whether only the user's rules and the state of the client can refuse it, so that it may take the fast path.
     is_ordinary: bool = False
+    # Whether it may change which checks its client needs. Scripts and commands on keys do not.
+    may_change_client: bool = True
     # Statistics since the start or CONFIG RESETSTAT: see INFO commandstats and latencystats.
     # Calls made while `latency-tracking` is on: the histogram that clients see.
     durations: Durations = field(default_factory=Durations)
@@ -274,6 +278,8 @@ class Row:
         self.traits, self.trait_bits = traits, traits.value
         uses_keys = bool(self.keys and self.flags & _READS_OR_WRITES) and Flag.SCRIPT_RUNNER not in self.flags
         self.is_ordinary = Trait.ORDINARY in traits or (uses_keys and Trait.ACROSS_DATABASES not in traits)
+        keeps_checks = self.is_ordinary or uses_keys or Flag.SCRIPT_RUNNER in self.flags or Trait.KEEPS_CHECKS in traits
+        self.may_change_client = not keeps_checks
 
     def inherit(self, container: Row) -> None:
         """Take the traits of the command's container."""

@@ -44,7 +44,6 @@ from .units import Units
 logger = logging.getLogger(__name__)
 
 NOT_QUEUED: Final = Trait.NOT_QUEUED.value
-SCRIPT_RUNNER: Final = Flag.SCRIPT_RUNNER.value
 # Commands that are not ordinary touch keys only if they have one of these flags.
 MAY_TOUCH_KEYS: Final = (Flag.WRITE | Flag.ADMIN | Flag.SCRIPT_RUNNER).value
 QUEUED_LINE: Final = b"+QUEUED\r\n"
@@ -125,6 +124,8 @@ class Dispatcher:
         self.sessions = pushes.sessions
         self.outgoing = pushes.outgoing
         self.resumable = self.runner.resumable
+        # Whether a command of this read may have touched keys of other databases while no client waited.
+        self._may_have_touched = False
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -265,6 +266,10 @@ class Dispatcher:
             units.log_singles()
         if db.ready:
             db.ready.clear()
+        if self._may_have_touched:
+            self._may_have_touched = False
+            if not waiting:
+                self.serving.forget_ready()
         if session.out:
             self.outgoing[session] = None
 
@@ -333,10 +338,8 @@ class Dispatcher:
         if self.waiters.by_client:
             self.serving.serve_ready()
         elif not row.is_ordinary and row.flag_bits & MAY_TOUCH_KEYS:
-            self.serving.forget_ready()
-        # A script changes nothing about its client, as ordinary commands do not.
-        may_change = not row.is_ordinary and not row.flag_bits & SCRIPT_RUNNER
-        if may_change or not client.needs_only_acl_check or not client.rows:
+            self._may_have_touched = True
+        if row.may_change_client or not client.needs_only_acl_check or not client.rows:
             self.refresh_client(client)
         if client.close_after_reply or runner.is_over:
             return CLOSE

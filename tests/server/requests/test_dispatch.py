@@ -355,21 +355,23 @@ def test_what_hinders_a_client_or_changes_its_commands_holds_as_long_as_it_lasts
     assert caller.client.is_plain is stays_on_fast_path
 
 
-def test_ordinary_commands_leave_their_client_the_commands_that_it_may_run() -> None:
+def test_commands_that_do_not_change_their_client_leave_it_the_commands_that_it_may_run() -> None:
     """The dispatcher does not look at the client again after them."""
     rig = Rig()
     dispatcher, tried = rig.dispatcher, set()
     for row in all_rows():
-        if row.handler is None or not row.is_ordinary:
+        if row.handler is None or row.may_change_client:
             continue
         caller = rig.connect()
         client = caller.client
         for words in requests_to(row, 20):
             dispatcher.execute(caller.session, [list(words)], rig.clock())
-            rows, needs_only_acl_check = client.rows, client.needs_only_acl_check
+            rows, needs_only_acl_check, is_plain = client.rows, client.needs_only_acl_check, client.is_plain
             dispatcher.refresh_client(client)
             assert (client.rows is rows, client.needs_only_acl_check) == (True, needs_only_acl_check), words
-            assert (client.protocol, client.db.index, client.reply_mode) == (2, 0, ReplyMode.ON), words
+            assert client.is_plain is is_plain, words
+            assert (client.protocol, client.reply_mode) == (2, ReplyMode.ON), words
+            assert row.name == "SELECT" or client.db.index == 0, words
             assert not client.close_after_reply, words
             tried.add(row.name)
             if client.blocked is not None:  # it takes no request before the wait ends
