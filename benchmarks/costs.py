@@ -114,7 +114,8 @@ def as_bytes(words: Words) -> list[bytes]:
 
 def filled(dataset: Dataset, size: int) -> Rig:
     """A server with the data of the forms, and with that of the dimension."""
-    rig = Rig(enable_debug_command=b"yes")
+    # On a slow machine there would be slow calls, which SLOWLOG GET shows.
+    rig = Rig(enable_debug_command=b"yes", slowlog_log_slower_than=-1)
     caller = rig.connect()
     send(caller, FILL, range(WARM_KEYS))
     send(caller, FILL_ONCE)
