@@ -57,10 +57,10 @@ GROWS: Final[dict[str, dict[str, str]]] = {
 HEAVY: Final = {
     "transaction": "two more requests for each three, which are queued and then run",
     "watched-transaction": "three more requests for each three, which are queued and then run",
-    "reply-skip": "there are twice as many requests, and each goes through all checks",
+    "reply-skip": "there are twice as many requests, and each changes which checks the next one needs",
     "script": "the command is called from Lua, and its reply becomes values of Lua and then a reply again",
     "heard-events": "there is one more message for each command",
-    "no-touch": "every request goes through all checks",
+    "no-touch": "the time of use of every value is put back after the command",
 }
 # Rows that write files, which the table of files measures.
 LEFT_OUT: Final = ("save", "bgsave", "bgrewriteaof", "backup-start")
