@@ -189,9 +189,10 @@ def _store(context: Context, argv: list[bytes], operation: Operation, event: Eve
         result.load_integers(sorted(operation.combine_integers(sets)))
     elif _all_count(sets) > STEP_COUNT:
         steps = _result(context.limits, operation.combine(sets, STEP_COUNT))
-        result = carried_out(context, argv, operation.measure(sets), steps)
-        if is_awaited(result):
-            return result
+        made = carried_out(context, argv, operation.measure(sets), steps)
+        if is_awaited(made):
+            return made
+        result = made
     else:
         for part in operation.combine(sets, STEP_COUNT):
             result.add_all(part)
