@@ -29,7 +29,7 @@ from ...commands.permissions.allowed_rows import NO_ROWS, find_allowed, subscrib
 from ...commands.policies.handing import end_guards
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
-from ...protocol.replies import POSTPONED, QUEUED, Reply
+from ...protocol.replies import POSTPONED, QUEUED
 from ...replication.history import History
 from ...store.errors import ReplyError, UnknownCommand
 from ..reports.stats import Stats
@@ -323,7 +323,7 @@ class Dispatcher:
         if client.transaction.queue is not None and not row.trait_bits & NOT_QUEUED:
             assert row.handler is not None
             self._queue(client, row, row.handler, argv)
-            self._answer(session, QUEUED, mode_before)
+            runner.answer(session, QUEUED, mode_before)
             return GO_ON
         reply = runner.run_unit(row, argv)
         if reply is POSTPONED:
@@ -333,7 +333,7 @@ class Dispatcher:
         if type(reply) is Blocked:
             self.serving.park(session, reply)
         else:
-            self._answer(session, reply, mode_before)
+            runner.answer(session, reply, mode_before)
         runner.end_run(session, argv)
         if self.waiters.by_client:
             self.serving.serve_ready()
@@ -351,20 +351,16 @@ class Dispatcher:
         """Answer a request that is refused, or names no command (`row` is None)."""
         client, runner = session.client, self.runner
         runner.begin_run(client)
-        self._answer(session, runner.rejected(client, row, argv, error), mode_before)
+        runner.answer(session, runner.rejected(client, row, argv, error), mode_before)
         runner.end_run(session, argv)
 
-    def _answer(self, session: Session, reply: Reply, mode_before: ReplyMode) -> None:
-        """Encode a reply. CLIENT REPLY SKIP ends with it."""
-        client = session.client
-        self.runner.answer(session, reply, mode_before)
-        if client.reply_mode is not mode_before:
-            self.refresh_client(client)
-
     def _queue(self, client: Client, row: Row, handler: Handler, argv: list[bytes]) -> None:
-        queue = client.transaction.queue
-        assert queue is not None
-        queue.append((row, handler, argv))
+        """Have EXEC run the command, unless it runs none."""
+        transaction = client.transaction
+        if transaction.aborted or transaction.dirty:
+            return
+        assert transaction.queue is not None
+        transaction.queue.append((row, handler, argv))
         if not row.is_ordinary:
             client.transaction.is_ordinary = False
             client.rows = NO_ROWS  # until EXEC, which may change the client

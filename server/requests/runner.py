@@ -11,6 +11,7 @@ from ...commands.core.table import Row, Trait
 from ...commands.execution.calls import call
 from ...commands.execution.context import Context
 from ...commands.execution.transactions import ExecAborted, discard
+from ...commands.permissions.allowed_rows import NO_ROWS
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import Pushed, Reply
 from ...store.errors import ReplyError
@@ -68,6 +69,7 @@ class Runner:
             ENCODERS[client.protocol](reply, session.out)
         if client.reply_mode is SKIP:
             client.reply_mode = REPLY_ON
+            client.rows = NO_ROWS  # until the dispatcher has computed them again
 
     def end_run(self, session: Session, argv: list[bytes]) -> None:
         """Send the running client its messages: the reply to `argv` is written, or the client waits for it."""

@@ -47,7 +47,7 @@ cdef inline bint read_plain_score(const u8 *text, Py_ssize_t size, double *score
         elif c'0' <= text[at] <= c'9' and count < WIDE_DIGITS_MAX:
             digits = digits * 10 + (text[at] - c'0')
             count += digits != 0
-            fraction += fraction >= 0
+            fraction += 0 <= fraction <= WIDE_POWER_MAX
         else:
             return False
         at += 1

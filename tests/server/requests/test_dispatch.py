@@ -334,7 +334,7 @@ def test_touched_keys_are_forgotten_if_no_client_waits() -> None:
     [
         (["CLIENT REPLY OFF", "GET k"], True),
         (["CLIENT REPLY SKIP", "GET k"], True),
-        (["CLIENT REPLY SKIP", "NOSUCH"], True),
+        (["CLIENT REPLY SKIP", "NOSUCH", "GET k"], True),
         (["MULTI", "CLIENT REPLY SKIP", "EXEC", "GET k"], True),
         (["MULTI", "GET k", "CLIENT REPLY SKIP", "EXEC", "GET k"], True),
         (["MULTI", "GET k"], True),
@@ -353,6 +353,27 @@ def test_what_hinders_a_client_or_changes_its_commands_holds_as_long_as_it_lasts
     caller.call(*lines)
     assert caller.client.rows
     assert caller.client.is_plain is stays_on_fast_path
+
+
+def test_a_wait_whose_reply_is_skipped_leaves_its_client_plain() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    assert caller.call("CLIENT REPLY SKIP", "BLPOP k 0") == b""
+    rig.connect().call("RPUSH k a")
+    assert caller.call("LLEN k") == b":0\r\n"
+    assert caller.client.is_plain
+
+
+def test_a_transaction_that_must_fail_queues_no_more_commands() -> None:
+    rig = Rig()
+    caller, other = rig.connect(), rig.connect()
+    caller.call("MULTI", "GET k", "NOSUCH", "GET k", "GET k")
+    assert b" multi=1 " in other.call(f"CLIENT LIST ID {caller.client.id}")
+    caller.call("DISCARD", "WATCH k", "MULTI", "GET k")
+    other.call("SET k 1")
+    caller.call("GET k")
+    assert b" multi=1 " in other.call(f"CLIENT LIST ID {caller.client.id}")
+    assert caller.call("EXEC", "GET k") == b"*-1\r\n$1\r\n1\r\n"
 
 
 def test_commands_that_do_not_change_their_client_leave_it_the_commands_that_it_may_run() -> None:
