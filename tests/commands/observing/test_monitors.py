@@ -9,6 +9,8 @@ import pytest
 from headrace.commands.clients.client import Client
 from headrace.commands.core.table import DECLARED
 from headrace.commands.observing.monitors import Monitors, quoted
+from headrace.server.requests.pushes import Pushes
+from headrace.server.requests.session import Session
 from headrace.store.database import Database
 from support.inprocess import START_MS, Caller, Rig
 
@@ -42,14 +44,13 @@ def test_words_are_quoted(word: bytes, shown: bytes) -> None:
 
 
 def test_microseconds_of_a_line_are_those_of_the_clock() -> None:
-    courier = Mock()
-    courier.deliver.return_value = None
-    monitors = Monitors(courier, Mock(), clock_us=lambda: START_MS * 1000 + 7)
+    pushes = Pushes()
+    monitors = Monitors(pushes, Mock(), clock_us=lambda: START_MS * 1000 + 7)
     client = Client(1, db=Database(0))
+    session = pushes.sessions[1] = Session(client)
     monitors.add(client)
     monitors.show(client, DECLARED[b"PING"], [b"PING"])
-    (_, (line,)), _ = courier.deliver.call_args
-    assert line.startswith(b"+%d.000007 [0 " % (START_MS // 1000))
+    assert b"".join(session.out).startswith(b"+%d.000007 [0 " % (START_MS // 1000))
 
 
 def test_a_line_names_time_database_address_and_words(rig: Rig) -> None:
