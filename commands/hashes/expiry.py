@@ -120,11 +120,12 @@ def _expire(context: Context, argv: list[bytes], name: bytes, unit_ms: int, *, i
     replies: list[int] = []
     changed: list[bytes] = []
     if condition is None and due_ms > db.member_time_ms(now_ms):
-        for field, text in zip(fields, value.get_all(fields), strict=True):
-            if text is None:
+        texts = value.get_all(fields)
+        for index in range(len(fields)):
+            if texts[index] is None:
                 replies.append(MISSING)
             else:
-                changed.append(field)
+                changed.append(fields[index])
                 replies.append(CHANGED)
         value.expire_all_at(changed, due_ms)
     else:
@@ -152,9 +153,11 @@ def _times(context: Context, argv: list[bytes], unit_ms: int, *, is_absolute: bo
         return [MISSING] * len(fields)
     live_ms = context.db.member_time_ms(now_ms)
     replies: list[int] = []
-    for field, due_ms in zip(fields, value.due_times(fields), strict=True):
+    due_times = value.due_times(fields)
+    for index in range(len(fields)):
+        due_ms = due_times[index]
         if not due_ms:
-            replies.append(NO_TIME if field in value else MISSING)
+            replies.append(NO_TIME if fields[index] in value else MISSING)
         elif due_ms < live_ms:
             replies.append(MISSING)
         else:
