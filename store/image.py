@@ -116,16 +116,25 @@ def stream_image(stream: Stream) -> StreamImage:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class KeyImage:
     """One key. `expires_ms` is Unix ms, None for never."""
 
-    db_index: int
-    key: bytes
-    value: bytes | StreamImage | Companion
-    expires_ms: int | None
-    # What is known of its uses; None under eviction policies that need nothing of it in a file.
-    use: SavedUse | None = None
+    __slots__ = ("db_index", "expires_ms", "key", "use", "value")
+
+    def __init__(
+        self,
+        db_index: int,
+        key: bytes,
+        value: bytes | StreamImage | Companion,
+        expires_ms: int | None,
+        use: SavedUse | None = None,
+    ) -> None:
+        self.db_index: Final = db_index
+        self.key: Final = key
+        self.value: Final = value
+        self.expires_ms: Final = expires_ms
+        # What is known of its uses; None under eviction policies that need nothing of it in a file.
+        self.use: Final = use
 
 
 @dataclass(frozen=True, slots=True)

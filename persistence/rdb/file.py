@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ... import REDIS_VERSION, __version__
+from ...store.companions.companion import Companion
 from ...store.companions.hash_value import HashValue
 from ...store.image import KeyImage, Part, ShortStreamsImage, StreamImage, StringsImage
 from ...store.key_uses import SavedUse
@@ -42,7 +43,7 @@ from .nodes import encode_short, read_short
 from .payload import LIBRARY, library_record
 from .primitives import IS_COMPILED, crc64
 from .source import Source
-from .values import READABLE_TYPES, VERSION, encode_value, read_value, type_error, type_of
+from .values import READABLE_TYPES, VERSION, encode_value, packed_value, read_value, type_error, type_of
 
 try:
     from .string_codec import encode_strings, read_strings
@@ -280,7 +281,10 @@ def _key_records(key: KeyImage, form: StreamForm | None, *, now_ms: int, compres
     elif key.use is not None and key.use.frequency is not None:
         yield bytes((FREQUENCY, key.use.frequency))
     name = encode_string(key.key, compress=compress)
-    if form is not None and isinstance(key.value, StreamImage):
+    packed = packed_value(key.value, compress=compress) if isinstance(key.value, Companion) else None
+    if packed is not None:
+        yield _opcode(type_of(key.value)) + name + packed
+    elif form is not None and isinstance(key.value, StreamImage):
         yield _opcode(form.kind) + name
         yield from form.encode(key.value, now_ms)
     else:
