@@ -24,8 +24,6 @@ CR: Final = ord("\r")
 LF: Final = ord("\n")
 SPACE: Final = ord(" ")
 
-WRONG_TYPE: Final = (b"Operation against a key holding the wrong kind of value",)
-
 # Size in bytes of the longest code word of a text that has no prefix of its own.
 CODE_SIZE_MAX: Final = 30
 
@@ -97,7 +95,7 @@ class WrongType(ReplyError):
     prefix = b"WRONGTYPE"
 
     def __init__(self) -> None:
-        self.args = WRONG_TYPE
+        super().__init__(b"Operation against a key holding the wrong kind of value")
 
 
 class NotHyperLogLog(ReplyError):

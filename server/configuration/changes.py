@@ -16,11 +16,8 @@ from .directives import BY_NAME, IMMUTABLE, PROTECTED, Directive
 # The name as it was typed, in lower case, the directive, and the text of the value.
 Request = tuple[bytes, Directive, bytes]
 
-# The directives whose value depends on the one of the other, and the errors.
-COMPARED: Final = {
-    b"array-sparse-kmax": "array-sparse-kmax must be greater than array-sparse-kmin when non-zero",
-    b"array-sparse-kmin": "array-sparse-kmin must be less than array-sparse-kmax",
-}
+# The directives whose value depends on the one of the other.
+COMPARED: Final = frozenset((b"array-sparse-kmax", b"array-sparse-kmin"))
 
 
 def set_failed(name: bytes, why: str) -> GenericError:

@@ -162,9 +162,10 @@ class Config:
 
     def compare(self, directive: Directive) -> None:
         """Check a value in force that depends on the one of another directive. Raises BadValue."""
-        error = COMPARED.get(directive.name)
-        if error is not None and self.array_sparse_kmax and self.array_sparse_kmax <= self.array_sparse_kmin:
-            raise BadValue(error)
+        if directive.name in COMPARED and self.array_sparse_kmax and self.array_sparse_kmax <= self.array_sparse_kmin:
+            if directive.name == b"array-sparse-kmax":
+                raise BadValue("array-sparse-kmax must be greater than array-sparse-kmin when non-zero")
+            raise BadValue("array-sparse-kmin must be less than array-sparse-kmax")
 
     def set_many(self, pairs: Iterable[tuple[bytes, bytes]], *, is_local: bool = False) -> None:
         """CONFIG SET: set all of these (name, value) pairs, or none. Raises GenericError with Redis' text.

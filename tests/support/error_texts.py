@@ -28,7 +28,7 @@ ERROR_CLASSES = frozenset(
 )
 
 # Functions that put a text into another one: its own reason is what users look for.
-FILLED_IN = {"_set_failed": ["name", "why"]}
+FILLED_IN = {"set_failed": ["name", "why"]}
 
 BLANK = "…"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
