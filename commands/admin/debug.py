@@ -15,7 +15,8 @@ from ..core.lookup import subcommand_syntax_error
 from ..core.numbers import INT64_MAX, integer, integer_between, leading_integer, parse_memory
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
-from ..keyspace.digest import EMPTY, digest_dataset, digest_value
+from ..keyspace.digest import digest_dataset, digest_value
+from ..keyspace.digests import EMPTY
 from ..keyspace.idle import key_idle_s
 from ..strings.encoding import encoding_of
 from .save_failed import SaveFailed

@@ -22,11 +22,16 @@ def array_of(states: Sequence[State], encode: Callable[[Sequence[State]], bytes]
     return (header, encode(states) if len(states) <= AT_ONCE_MAX else _pieces(states, encode))
 
 
+def header_of(count: int, *, is_set: bool) -> bytes:
+    """What is before the elements of an array, or of a set of RESP3."""
+    return b"%b%d\r\n" % (b"~" if is_set else b"*", count)
+
+
 def bulks_of(texts: list[bytes], *, is_set: bool = False) -> tuple[Any, ...]:
     """The array of texts, or a set of RESP3. The caller must not use the list afterwards: the texts of many
     are freed one piece after the other.
     """
-    header = b"%b%d\r\n" % (b"~" if is_set else b"*", len(texts))
+    header = header_of(len(texts), is_set=is_set)
     return (header, bulks(texts) if len(texts) <= AT_ONCE_MAX else _bulks(texts))
 
 

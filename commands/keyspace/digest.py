@@ -22,13 +22,8 @@ from ...store.database import Database, Store
 from ...store.ids import ID_MAX, SEQ_BITS, SEQ_MASK
 from ...store.stream import Stream
 from ...store.value import Value
+from .digests import EMPTY, add, add_each, add_pairs, mix, mix_each, mix_often
 
-try:
-    from .digest_codec import add, add_each, add_pairs, mix, mix_each, mix_often
-except ImportError:  # there was no C compiler at installation
-    from .digest_codec_plain import add, add_each, add_pairs, mix, mix_each, mix_often
-
-EMPTY: Final = bytes(20)
 # Empty indexes of an array in a row that are mixed one by one.
 GAP_MAX: Final = 1 << 20
 TYPE_STRING: Final = (0).to_bytes(4, "big")

@@ -11,7 +11,7 @@ from ...store.companions.set_value import INTSET, SetValue
 from ...store.errors import GenericError, syntax_error
 from ...store.events import DEL, SDIFFSTORE, SINTERSTORE, SUNIONSTORE, Event
 from ...store.limits import Limits
-from ..core.long_replies import bulks_of
+from ..core.long_replies import bulks_of, header_of
 from ..core.numbers import INT64_MAX, integer_between
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
@@ -222,7 +222,7 @@ def _integers(context: Context, numbers: list[int]) -> Reply:
     """The reply with these integers, in their order. Many are encoded while they are sent."""
     if len(numbers) <= STEP_COUNT:
         return SetReply([b"%d" % number for number in numbers])
-    return (b"%b%d\r\n" % (b"~" if context.client.protocol == 3 else b"*", len(numbers)), _pieces(numbers))
+    return (header_of(len(numbers), is_set=context.client.protocol == 3), _pieces(numbers))
 
 
 def _pieces(numbers: list[int]) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ from ...store.companions.set_value import INTSET, SetValue
 from ...store.errors import GenericError
 from ...store.events import SADD, SREM
 from ...store.glob import matching_texts
+from ..core.long_replies import header_of
 from ..core.member_scan import parse_cursor, parse_member_scan
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
@@ -213,17 +214,13 @@ def smembers(context: Context, argv: list[bytes]) -> Reply:
     """SMEMBERS key. Returns the members. Raises WrongType. Source: Redis 1.0."""
     value = context.db.read_companion(argv[1], SetValue, context.now_ms)
     if value is not None and len(value) >= LONG_COUNT:
-        return (_header(context, len(value)), _pieces(context, value.copy()))
+        return (header_of(len(value), is_set=context.client.protocol == 3), _pieces(context, value.copy()))
     if value is None:
         return SetReply([])
     pieces = value.bulks()
     if pieces is None:
         return SetReply(value.members())
-    return (_header(context, len(value)), *pieces)
-
-
-def _header(context: Context, count: int) -> bytes:
-    return b"%b%d\r\n" % (b"~" if context.client.protocol == 3 else b"*", count)
+    return (header_of(len(value), is_set=context.client.protocol == 3), *pieces)
 
 
 def _pieces(context: Context, value: SetValue) -> Iterator[bytes]:

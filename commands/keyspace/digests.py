@@ -1,4 +1,4 @@
-"""How a digest of a dataset is made of texts: `digest_codec` for installations without a C compiler. Both behave alike.
+"""How a digest of a dataset is made of texts.
 
 A digest has twenty bytes, as SHA-1 has.
 """
