@@ -10,6 +10,8 @@ from typing import Final
 
 # No digest: what others are added to.
 EMPTY: Final = bytes(20)
+# Compiled code looks an imported function up by its name at each call.
+_sha1: Final = sha1
 
 
 def _xor(digest: bytes, other: bytes) -> bytes:
@@ -17,7 +19,7 @@ def _xor(digest: bytes, other: bytes) -> bytes:
 
 
 def _hash(text: bytes) -> bytes:
-    return sha1(text, usedforsecurity=False).digest()
+    return _sha1(text, usedforsecurity=False).digest()
 
 
 def add(digest: bytes, text: bytes) -> bytes:
@@ -55,9 +57,11 @@ def mix_often(digest: bytes, text: bytes, count: int) -> bytes:
 def add_pairs(digest: bytes, words: list[bytes], marked: list[int], mark: bytes) -> bytes:
     """Add the digests of pairs of texts, whose order does not matter, each with its second text after the first. `mark`
     is added to each pair for which `marked` has a number that is not 0; it may be empty."""
+    total = int.from_bytes(digest, "big")
     for index in range(0, len(words), 2):
-        each = mix(mix(EMPTY, words[index]), words[index + 1])
+        # What `mix` makes of the first text, with no digest before it.
+        each = mix(_hash(_hash(words[index])), words[index + 1])
         if marked and marked[index // 2]:
             each = add(each, mark)
-        digest = add(digest, each)
-    return digest
+        total ^= int.from_bytes(_hash(each), "big")
+    return total.to_bytes(len(EMPTY), "big")
