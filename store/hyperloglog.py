@@ -34,9 +34,9 @@ from .hyperloglog_form import (
 from .registers import estimate, merged, merged_packed, packed, unpacked
 
 try:
-    from .hyperloglog_codec import histogram, raise_run, raise_runs, spread_runs
+    from .hyperloglog_codec import histogram, raise_run, raise_runs, run_histogram, spread_runs
 except ImportError:  # there was no C compiler at installation
-    from .hyperloglog_codec_plain import histogram, raise_run, raise_runs, spread_runs
+    from .hyperloglog_codec_plain import histogram, raise_run, raise_runs, run_histogram, spread_runs
 
 MAGIC: Final = b"HYLL"
 DENSE: Final = 0
@@ -49,6 +49,8 @@ ESTIMATE_AT: Final = 8
 
 # A string without elements, whose estimate is not stale.
 EMPTY: Final = MAGIC + bytes((SPARSE, *bytes(HEADER_SIZE - ENCODING_AT - 1), XZERO | 0x3F, 0xFF))
+# Its registers, to which elements are added.
+STALE_EMPTY: Final = EMPTY[:FLAG_AT] + bytes((STALE,)) + EMPTY[HEADER_SIZE:]
 
 
 def is_hyperloglog(text: bytes) -> bool:
@@ -117,7 +119,12 @@ def with_packed_registers(text: bytes, registers: bytes) -> bytes:
 
 def estimate_of(text: bytes) -> int:
     """The number of distinct elements of a HyperLogLog, from its registers. Raises CorruptHyperLogLog."""
-    return estimate_registers(registers_of(text))
+    if is_dense(text):
+        return estimate_registers(unpacked(text, HEADER_SIZE))
+    counts = run_histogram(text, HEADER_SIZE, REGISTERS_COUNT)
+    if counts is None:
+        raise CorruptHyperLogLog
+    return estimate(counts)
 
 
 def estimate_registers(registers: bytes) -> int:

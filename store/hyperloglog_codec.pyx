@@ -289,6 +289,22 @@ def spread_runs(bytes text not None, Py_ssize_t start, Py_ssize_t registers_coun
     return registers if filled == registers_count else None
 
 
+def run_histogram(bytes text not None, Py_ssize_t start, Py_ssize_t registers_count):
+    """See `hyperloglog_codec_plain`."""
+    cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(text)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(text), index = start, rest = registers_count, span
+    cdef unsigned int counts[REGISTER_MAX + 1]
+    memset(counts, 0, sizeof(counts))
+    while index < size:
+        span = span_of(at, index, size)
+        rest -= span
+        if rest < 0:
+            return None
+        counts[(at[index] >> 2 & 31) + 1 if at[index] >= VAL else 0] += <unsigned int>span
+        index += 2 if XZERO <= at[index] < VAL else 1
+    return [counts[index] for index in range(REGISTER_MAX + 1)] if not rest else None
+
+
 cdef inline Py_ssize_t span_of(const u8 *at, Py_ssize_t index, Py_ssize_t size) noexcept:
     cdef u8 code = at[index]
     if code >= VAL:
@@ -406,6 +422,27 @@ def raise_run(
     place.index, place.register = start, start_register
     outcome = raise_one(data, &place, register, value, size_max)
     return outcome, place.index, place.register
+
+
+def raised_sparse(bytes text not None, list elements not None, Py_ssize_t first, Py_ssize_t size_max):
+    """See `hyperloglog_codec_plain`."""
+    cdef bytearray data = bytearray(text)
+    cdef Py_ssize_t raised_count = 0, index = first
+    cdef Start place
+    cdef int outcome = SAME
+    cdef u64 found
+    demand_header(data, HEADER_SIZE)
+    if first < 0:
+        raise IndexError("no such element")
+    place.index, place.register = HEADER_SIZE, 0
+    while index < len(elements):
+        found = hash_of(elements[index])
+        outcome = raise_one(data, &place, found & (REGISTERS_COUNT - 1), rank_of(found), size_max)
+        if outcome == NO_ROOM or outcome == CORRUPT:
+            break
+        raised_count += outcome == RAISED
+        index += 1
+    return (bytes(data) if raised_count else text), raised_count, index, outcome
 
 
 def raise_runs(bytearray data not None, bytes registers not None, Py_ssize_t size_max):

@@ -180,6 +180,12 @@ def spread_runs(text: bytes, start: int, registers_count: int) -> bytes | None:
     return None if registers_count else b"".join(parts)
 
 
+def run_histogram(text: bytes, start: int, registers_count: int) -> list[int] | None:
+    """How many registers have each value, from the runs from `start` on; None if the runs are not exactly as many."""
+    registers = spread_runs(text, start, registers_count)
+    return None if registers is None else histogram(registers)
+
+
 def find_run(data: bytearray, index: int, first: int, register: int) -> tuple[int, int, int, int] | None:
     """Find the run that has a register, from the run at `index` on, whose first register is `first`.
 
@@ -250,6 +256,25 @@ def raise_run(
     _join_runs(data, previous if previous >= 0 else HEADER_SIZE)
     data[FLAG_AT] |= STALE
     return RAISED, start, start_register
+
+
+def raised_sparse(text: bytes, elements: list[bytes], first: int, size_max: int) -> tuple[bytes, int, int, int]:
+    """Add elements, from the one at `first` on, to a HyperLogLog with sparse registers of at most `size_max` bytes.
+
+    Returns the string with these registers, which is not copied if none was raised; how many elements raised one; where
+    the first element is that was not added, and for it `NO_ROOM` or `CORRUPT`.
+    """
+    data = bytearray(text)
+    start, start_register = HEADER_SIZE, 0
+    raised_count, index, outcome = 0, first, SAME
+    while index < len(elements):
+        register, rank = place_of(elements[index])
+        outcome, start, start_register = raise_run(data, start, start_register, register, rank, size_max)
+        if outcome in (NO_ROOM, CORRUPT):
+            break
+        raised_count += outcome == RAISED
+        index += 1
+    return bytes(data) if raised_count else text, raised_count, index, outcome
 
 
 def raise_runs(data: bytearray, registers: bytes, size_max: int) -> int:

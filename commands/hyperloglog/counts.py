@@ -9,6 +9,7 @@ from ...store.errors import CorruptHyperLogLog, NotHyperLogLog
 from ...store.events import PFADD
 from ...store.hyperloglog import (
     EMPTY,
+    STALE_EMPTY,
     HyperLogLog,
     cached_estimate,
     estimate_of,
@@ -20,8 +21,8 @@ from ...store.hyperloglog import (
     with_estimate,
     with_packed_registers,
 )
-from ...store.hyperloglog_form import REGISTERS_COUNT
-from ...store.registers import packed, place_of, raised_dense
+from ...store.hyperloglog_form import CORRUPT, NO_ROOM, REGISTERS_COUNT
+from ...store.registers import packed, raised_dense, raised_sparse
 from ...store.text import EMBEDDED_SIZE_MAX, EditedText
 from ...store.value import Value, plain_text
 from ..core.table import Argument, Flag, KeySpec, Trait, command
@@ -71,20 +72,18 @@ def pfadd(context: Context, argv: list[bytes]) -> Reply:
     text = checked(db.get(key, context.now_ms))
     changes_count, index = 0, 2
     if text is None:
-        text, changes_count = EMPTY, 1
+        text, changes_count = STALE_EMPTY, 1
     if not is_dense(text):
-        value = HyperLogLog(text, context.limits.hyperloglog_size_max)
+        text, raised_count, index, outcome = raised_sparse(text, argv, index, context.limits.hyperloglog_size_max)
+        changes_count += raised_count
         try:
-            while index < len(argv) and not value.is_dense:
-                register, rank = place_of(argv[index])
-                changes_count += value.raise_register(register, rank)
-                index += 1
+            if outcome == CORRUPT:
+                raise CorruptHyperLogLog
+            if outcome == NO_ROOM:
+                text = with_packed_registers(text, packed(registers_of(text)))
         except CorruptHyperLogLog:
-            store_quietly(db, key, bytes(value.data))
+            store_quietly(db, key, text)
             raise
-        if changes_count:
-            value.mark_stale()
-        text = bytes(value.data)
         if not changes_count:
             keep_apart(db, key, text)
     if is_dense(text):

@@ -9,7 +9,8 @@ from types import ModuleType
 import pytest
 
 from headrace.store import hyperloglog_codec_plain
-from headrace.store.hyperloglog_form import FLAG_AT, HEADER_SIZE, REGISTERS_COUNT, STALE
+from headrace.store.hyperloglog import EMPTY
+from headrace.store.hyperloglog_form import FLAG_AT, HEADER_SIZE, NO_ROOM, REGISTERS_COUNT, STALE
 
 try:
     from headrace.store import hyperloglog_codec
@@ -109,6 +110,46 @@ def test_both_forms_raise_registers_alike(seed: int) -> None:
         found = hyperloglog_codec.raise_runs(data, registers, size_max)
         assert found == hyperloglog_codec_plain.raise_runs(plain, registers, size_max)
         assert data == plain
+
+
+@pytest.mark.skipif(hyperloglog_codec is None, reason="there was no C compiler at installation")
+@pytest.mark.parametrize("seed", range(30))
+def test_both_forms_add_elements_and_count_runs_alike(seed: int) -> None:
+    random = Random(seed)
+    for _ in range(60):
+        text = bytes(runs_of(random, REGISTERS_COUNT))
+        if len(text) < HEADER_SIZE:
+            continue
+        elements = [b"%d" % random.randrange(100) for _ in range(random.choice((0, 1, 5, 40)))]
+        given = (elements, random.randrange(2), len(text) + random.choice((-5, 2, 10, 3000)))
+        found = hyperloglog_codec.raised_sparse(text, *given)
+        assert found == hyperloglog_codec_plain.raised_sparse(text, *given)
+        for each in (text, found[0]):
+            counts = hyperloglog_codec.run_histogram(each, HEADER_SIZE, REGISTERS_COUNT)
+            assert counts == hyperloglog_codec_plain.run_histogram(each, HEADER_SIZE, REGISTERS_COUNT)
+
+
+@in_both_forms
+def test_sparse_registers_are_raised_to_the_ranks_of_elements(form: ModuleType) -> None:
+    elements = [b"skipped", *(b"element %d" % number for number in range(300))]
+    ranks = [0] * REGISTERS_COUNT
+    for element in elements[1:]:
+        register, rank = form.place_of(element)
+        ranks[register] = max(ranks[register], rank)
+    text, raised_count, end, _ = form.raised_sparse(EMPTY, elements, 1, 3000)
+    assert (raised_count > 290, end) == (True, len(elements))
+    assert form.spread_runs(text, HEADER_SIZE, REGISTERS_COUNT) == bytes(ranks)
+    assert form.run_histogram(text, HEADER_SIZE, REGISTERS_COUNT) == form.histogram(bytes(ranks))
+    assert text[FLAG_AT] == STALE
+    # A string that stays the same is not copied.
+    again, raised_count, end, _ = form.raised_sparse(text, elements, 1, 3000)
+    assert again is text
+    assert (raised_count, end) == (0, len(elements))
+    # What has no room is not added.
+    text, raised_count, end, outcome = form.raised_sparse(EMPTY, elements, 1, 100)
+    assert outcome == NO_ROOM
+    assert raised_count < end < 100
+    assert len(text) <= 100
 
 
 @in_both_forms
