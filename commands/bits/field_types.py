@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...store.errors import GenericError
-from ..core.numbers import INT64_MAX, parse_integer
+from ..core.numbers import INT64_MAX
 
 WRAP: Final = b"WRAP"
 SAT: Final = b"SAT"
@@ -20,27 +20,22 @@ UNSIGNED_SIZE_MAX: Final = 63
 class FieldType:
     """An integer type, for example i16 or u8."""
 
-    __slots__ = ("is_signed", "size")
+    __slots__ = ("highest", "is_signed", "lowest", "mask", "size")
 
     def __init__(self, is_signed: bool, size: int) -> None:
         self.is_signed = is_signed
         # Number of bits.
         self.size = size
-
-    @property
-    def lowest(self) -> int:
-        """The smallest number of the type."""
-        return -1 << (self.size - 1) if self.is_signed else 0
-
-    @property
-    def highest(self) -> int:
-        """The largest number of the type."""
-        return (1 << (self.size - 1 if self.is_signed else self.size)) - 1
+        # One bit for each of the type.
+        self.mask = (1 << size) - 1
+        # The smallest and the largest number of the type.
+        self.lowest = -1 << (size - 1) if is_signed else 0
+        self.highest = self.mask >> 1 if is_signed else self.mask
 
     def from_bits(self, bits: int) -> int:
         """Returns the number that is written with these bits. Bits beyond those of the type are ignored."""
-        number = bits & ((1 << self.size) - 1)
-        return number - (1 << self.size) if self.is_signed and number > self.highest else number
+        number = bits & self.mask
+        return number - self.mask - 1 if number > self.highest else number
 
     def fitted(self, number: int, overflow: bytes, *, is_set: bool) -> int | None:
         """Returns `number` as it is kept, None if it does not fit and `overflow` is FAIL.
@@ -62,12 +57,18 @@ class FieldType:
         return highest if number > highest or (is_set and highest - number > INT64_MAX) else lowest
 
 
+# The types by their names.
+TYPES: Final = {
+    **{b"i%d" % size: FieldType(True, size) for size in range(1, SIGNED_SIZE_MAX + 1)},
+    **{b"u%d" % size: FieldType(False, size) for size in range(1, UNSIGNED_SIZE_MAX + 1)},
+}
+
+
 def parse_type(token: bytes) -> FieldType:
     """Returns the type that `token` names: i1 to i64, u1 to u63. Raises GenericError."""
-    is_signed = token[:1] == b"i"
-    size = parse_integer(token[1:]) if is_signed or token[:1] == b"u" else None
-    if size is None or not 1 <= size <= (SIGNED_SIZE_MAX if is_signed else UNSIGNED_SIZE_MAX):
+    kind = TYPES.get(token)
+    if kind is None:
         raise GenericError(
             b"Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."
         )
-    return FieldType(is_signed, size)
+    return kind

@@ -28,21 +28,21 @@ GET_ARGUMENTS: Final = (Argument("encoding"), Argument("offset", "integer"))
 class Operation:
     """One GET, SET or INCRBY."""
 
-    __slots__ = ("kind", "name", "number", "offset", "overflow")
+    __slots__ = ("first", "is_set", "is_write", "kind", "last", "number", "overflow", "shift")
 
     def __init__(self, name: bytes, kind: FieldType, offset: int, number: int, overflow: bytes) -> None:
-        self.name = name
+        """`offset` is the index of the first bit of the field."""
+        self.is_write = name != GET
+        self.is_set = name == SET
         self.kind = kind
-        # Index of the first bit of the field.
-        self.offset = offset
         # What is set or added.
         self.number = number
         self.overflow = overflow
-
-    @property
-    def last(self) -> int:
-        """Index of the last bit of the field."""
-        return self.offset + self.kind.size - 1
+        last_bit = offset + kind.size - 1
+        # Indexes of the first and the last byte that the field is in, and the number of bits after it in the last one.
+        self.first = offset >> 3
+        self.last = last_bit >> 3
+        self.shift = 7 - (last_bit & 7)
 
 
 def _parse_operations(context: Context, argv: list[bytes]) -> list[Operation]:
@@ -73,13 +73,15 @@ def _parse_operations(context: Context, argv: list[bytes]) -> list[Operation]:
 
 def _bits_around(text: bytes, operation: Operation) -> int:
     """Returns the bits of all bytes that a field is in, as one integer. Zeros follow the string."""
-    first, last = operation.offset >> 3, operation.last >> 3
-    return int.from_bytes(text[first : last + 1].ljust(last + 1 - first, b"\0"), "big")
+    bits, size = 0, len(text)
+    for index in range(operation.first, operation.last + 1):
+        bits = bits << 8 | (text[index] if index < size else 0)
+    return bits
 
 
 def _read(text: bytes, operation: Operation) -> int:
     """Returns the number in a field."""
-    return operation.kind.from_bits(_bits_around(text, operation) >> (7 - (operation.last & 7)))
+    return operation.kind.from_bits(_bits_around(text, operation) >> operation.shift)
 
 
 def _text_at(db: Database, key: bytes) -> bytes:
@@ -90,19 +92,17 @@ def _text_at(db: Database, key: bytes) -> bytes:
 
 def _write(db: Database, key: bytes, operation: Operation, number: int) -> None:
     """Writes a number of the type over a field of the existing string at `key`, without a notice."""
-    first, last = operation.offset >> 3, operation.last >> 3
-    shift = 7 - (operation.last & 7)
-    mask = (1 << operation.kind.size) - 1
+    mask, shift = operation.kind.mask, operation.shift
     bits = _bits_around(_text_at(db, key), operation) & ~(mask << shift) | (number & mask) << shift
-    db.edit(key, first, bits.to_bytes(last + 1 - first, "big"))
+    db.edit(key, operation.first, bits.to_bytes(operation.last + 1 - operation.first, "big"))
 
 
 def _run(db: Database, key: bytes, operation: Operation) -> tuple[int | None, bool]:
     """Runs an operation on the existing string at `key`. Returns its reply, and whether it changed the field."""
     old = _read(_text_at(db, key), operation)
-    if operation.name == GET:
+    if not operation.is_write:
         return old, False
-    is_set = operation.name == SET
+    is_set = operation.is_set
     new = operation.kind.fitted(
         operation.number if is_set else old + operation.number, operation.overflow, is_set=is_set
     )
@@ -193,18 +193,21 @@ def bitfield(context: Context, argv: list[bytes]) -> Reply:
     Raises WrongType, GenericError. Source: redis.io/commands/bitfield, Redis 3.2.
     """
     operations = _parse_operations(context, argv)
-    writes = [operation.last for operation in operations if operation.name != GET]
-    if not writes:
+    last = -1
+    for operation in operations:
+        if operation.is_write and operation.last > last:
+            last = operation.last
+    if last < 0:
         return _read_all(context, argv[1], operations)
     key, db = argv[1], context.db
-    has_grown = make_room(db, key, max(writes) >> 3, context.now_ms)
+    has_grown = make_room(db, key, last, context.now_ms)
     replies: list[Reply] = []
     changes_count = 0
     for operation in operations:
         reply, has_changed = _run(db, key, operation)
         replies.append(reply)
         # Each write to a string that has become longer counts, unless it failed.
-        if operation.name != GET and (has_changed or (has_grown and reply is not None)):
+        if operation.is_write and (has_changed or (has_grown and reply is not None)):
             changes_count += 1
     if changes_count:
         db.touch(key, SETBIT)
@@ -251,6 +254,7 @@ def bitfield_ro(context: Context, argv: list[bytes]) -> Reply:
     Returns a number for each GET. Raises WrongType, GenericError. Source: Redis 6.0.
     """
     operations = _parse_operations(context, argv)
-    if any(operation.name != GET for operation in operations):
-        raise GenericError(b"BITFIELD_RO only supports the GET subcommand")
+    for operation in operations:
+        if operation.is_write:
+            raise GenericError(b"BITFIELD_RO only supports the GET subcommand")
     return _read_all(context, argv[1], operations)
