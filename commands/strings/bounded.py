@@ -23,18 +23,6 @@ TAKING_ONE: Final = (b"BYINT", b"BYFLOAT", b"LBOUND", b"UBOUND", *UNITS_MS)
 EXCLUSIVE: Final = ((b"BYINT", b"BYFLOAT"), (*UNITS_MS, b"PERSIST"), (b"ENX", b"PERSIST"))
 
 
-class Addition:
-    """The increment and the bounds of an INCREX. Either all three are integers, or all three are long doubles."""
-
-    __slots__ = ("highest", "increment", "is_whole", "lowest")
-
-    def __init__(self, increment: LongDouble, lowest: LongDouble, highest: LongDouble, is_whole: bool) -> None:
-        self.increment: Final = increment
-        self.lowest: Final = lowest
-        self.highest: Final = highest
-        self.is_whole: Final = is_whole
-
-
 def _is_excluded(word: bytes, options: dict[bytes, bytes]) -> bool:
     """Whether an option excludes one of the others."""
     for group in EXCLUSIVE:
@@ -75,47 +63,73 @@ def _timed_by(options: dict[bytes, bytes]) -> bytes | None:
     return None
 
 
-def _addition(options: dict[bytes, bytes]) -> Addition:
-    is_whole = b"BYFLOAT" not in options
-    bounds: list[LongDouble] = []
-    for name, default in (
-        (b"LBOUND", INT64_MIN if is_whole else -LARGEST),
-        (b"UBOUND", INT64_MAX if is_whole else LARGEST),
-    ):
-        if name not in options:
-            bounds.append(default)
-        elif is_whole:
-            bounds.append(integer_or(options[name], name + b" is not an integer or out of range"))
-        else:
-            bounds.append(float_or(options[name], name + b" is not a valid float"))
-    if bounds[0] > bounds[1]:
-        raise GenericError(b"LBOUND can't be greater than UBOUND")
-    if is_whole:
-        return Addition(integer(options.get(b"BYINT", b"1")), bounds[0], bounds[1], is_whole)
-    return Addition(float_or(options[b"BYFLOAT"], b""), bounds[0], bounds[1], is_whole)
+def _due_ms(context: Context, options: dict[bytes, bytes]) -> int | None:
+    """The expiry time that the options set, Unix ms. Raises GenericError."""
+    timed_by = _timed_by(options)
+    if timed_by is not None:
+        return due_time_ms(context, timed_by, options[timed_by], b"increx")
+    if b"ENX" in options:
+        raise GenericError(b"ENX flag requires an expiration")
+    return None
 
 
-def _result(old: bytes | None, addition: Addition, *, saturate: bool) -> tuple[LongDouble, LongDouble, bool]:
-    """Returns the new number, the amount added, and whether the string must be set. Raises GenericError."""
-    if addition.is_whole:
-        number: LongDouble = 0 if old is None else integer(old)
-        result = number + addition.increment
-    else:
-        number = 0 if old is None else float_or(old, b"value is not a valid float")
-        if isinstance(number, float):
-            raise GenericError(b"value cannot be Infinity")
-        result = long_double.add(number, addition.increment)
-    is_infinite = not addition.is_whole and result in (math.inf, -math.inf)
-    if is_infinite or not addition.lowest <= result <= addition.highest:
-        if not saturate:
-            return number, 0, False
-        result = min(max(result, addition.lowest), addition.highest)
-    applied = result - number if addition.is_whole else long_double.add(result, -number)
+def _whole_bound(options: dict[bytes, bytes], name: bytes, default: int) -> int:
+    text = options.get(name)
+    return default if text is None else integer_or(text, name + b" is not an integer or out of range")
+
+
+def _float_bound(options: dict[bytes, bytes], name: bytes, default: LongDouble) -> LongDouble:
+    text = options.get(name)
+    return default if text is None else float_or(text, name + b" is not a valid float")
+
+
+def _bounds_exchanged() -> GenericError:
+    return GenericError(b"LBOUND can't be greater than UBOUND")
+
+
+def _add_whole(context: Context, key: bytes, options: dict[bytes, bytes]) -> Reply:
+    """Adds an integer; see `increx`."""
+    lowest, highest = _whole_bound(options, b"LBOUND", INT64_MIN), _whole_bound(options, b"UBOUND", INT64_MAX)
+    if lowest > highest:
+        raise _bounds_exchanged()
+    increment = integer(options.get(b"BYINT", b"1"))
+    due_ms = _due_ms(context, options)
+    old = context.db.get_string(key, context.now_ms)
+    number = 0 if old is None else integer(old)
+    result = number + increment
+    if not lowest <= result <= highest:
+        if b"SATURATE" not in options:
+            return [number, 0]
+        result = lowest if result < lowest else highest
+    applied = result - number
+    if not INT64_MIN <= applied <= INT64_MAX:
+        raise GenericError(b"applied increment would overflow")
+    _store(context, key, b"%d" % result, due_ms, options)
+    return [result, applied]
+
+
+def _add_floats(context: Context, key: bytes, options: dict[bytes, bytes]) -> Reply:
+    """Adds a long double; see `increx`."""
+    lowest, highest = _float_bound(options, b"LBOUND", -LARGEST), _float_bound(options, b"UBOUND", LARGEST)
+    if lowest > highest:
+        raise _bounds_exchanged()
+    increment = float_or(options[b"BYFLOAT"], b"")
+    due_ms = _due_ms(context, options)
+    old = context.db.get_string(key, context.now_ms)
+    number: LongDouble = 0 if old is None else float_or(old, b"value is not a valid float")
+    if isinstance(number, float):
+        raise GenericError(b"value cannot be Infinity")
+    result = long_double.add(number, increment)
+    if result in (math.inf, -math.inf) or not lowest <= result <= highest:
+        if b"SATURATE" not in options:
+            return [DoubleText(long_double.text_of(int(number))), DoubleText(long_double.text_of(0))]
+        result = min(max(result, lowest), highest)
+    applied = long_double.add(result, -number)
     if isinstance(applied, float) and math.isinf(applied):
         raise GenericError(b"applied increment would be Infinity")
-    if addition.is_whole and not INT64_MIN <= applied <= INT64_MAX:
-        raise GenericError(b"applied increment would overflow")
-    return result, applied, True
+    text = long_double.text_of(int(result))
+    _store(context, key, SumText(text), due_ms, options)
+    return [DoubleText(text), DoubleText(long_double.text_of(int(applied)))]
 
 
 @command(
@@ -162,28 +176,18 @@ def increx(context: Context, argv: list[bytes]) -> Reply:
     Returns the number and the amount added to it. Raises WrongType, GenericError. Source: Redis 8.8.
     """
     options = _parse_options(argv)
-    addition = _addition(options)
-    timed_by = _timed_by(options)
-    if b"ENX" in options and timed_by is None:
-        raise GenericError(b"ENX flag requires an expiration")
-    due_ms = None if timed_by is None else due_time_ms(context, timed_by, options[timed_by], b"increx")
-    key, db = argv[1], context.db
-    old = db.get_string(key, context.now_ms)
-    result, applied, is_set = _result(old, addition, saturate=b"SATURATE" in options)
-    texts = [b"%d" % each if addition.is_whole else long_double.text_of(int(each)) for each in (result, applied)]
-    if is_set:
-        keeps_expiry = b"ENX" in options and key in db.expires
-        text = texts[0] if addition.is_whole else SumText(texts[0])
-        _store(context, key, text, None if keeps_expiry else due_ms, persist=b"PERSIST" in options)
-    return [result, applied] if addition.is_whole else [DoubleText(text) for text in texts]
+    add = _add_floats if b"BYFLOAT" in options else _add_whole
+    return add(context, argv[1], options)
 
 
-def _store(context: Context, key: bytes, text: bytes, due_ms: int | None, *, persist: bool) -> None:
+def _store(context: Context, key: bytes, text: bytes, due_ms: int | None, options: dict[bytes, bytes]) -> None:
     """Sets and logs the sum. An expiry time in the past deletes the key.
 
-    The expiry time stays if `due_ms` is None and `persist` is false.
+    The expiry time stays if `due_ms` is None, unless PERSIST removes it, or if ENX keeps one.
     """
     db = context.db
+    if due_ms is not None and b"ENX" in options and key in db.expires:
+        due_ms = None
     if due_ms is not None and due_ms <= context.now_ms and not context.replaying:
         db.remove(key, DEL)
         context.log(b"DEL", key)
@@ -193,7 +197,7 @@ def _store(context: Context, key: bytes, text: bytes, due_ms: int | None, *, per
         db.expires[key] = due_ms
         db.announce(EXPIRE, key)
         context.log(b"SET", key, text, b"PXAT", b"%d" % due_ms)
-    elif not persist:
+    elif b"PERSIST" not in options:
         context.log(b"SET", key, text, b"KEEPTTL")
     else:
         if db.expires.pop(key, None) is not None:
