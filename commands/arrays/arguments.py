@@ -9,7 +9,7 @@ from ...store.companions.array_value import INDEX_MAX, ArrayValue
 from ...store.errors import GenericError
 from ...store.ids import loose_number
 from ..core.int64 import INT64_MAX
-from ..core.numbers import integer
+from ..core.numbers import integer, plain_numbers
 from ..core.table import Argument, KeySpec
 from ..execution.context import Context
 
@@ -33,6 +33,12 @@ def index_of(token: bytes, maximum: int = INDEX_MAX) -> int:
     if index > maximum:
         raise GenericError(b"invalid array index")
     return index
+
+
+def indexes_of(argv: list[bytes], step: int) -> list[int]:
+    """The indexes that the arguments after the key spell, or each `step`-th of them. Raises GenericError."""
+    indexes = plain_numbers(argv, 2, step)
+    return [index_of(token) for token in argv[2::step]] if indexes is None else indexes
 
 
 def index_reply(index: int) -> Reply:

@@ -8,7 +8,7 @@ from ...store.errors import GenericError, no_such_key, syntax_error, wrong_numbe
 from ...store.events import ARDEL, ARMSET, ARSET
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
-from .arguments import DELETE_KEYS, KEY, READ_KEYS, UPDATE_KEYS, array_to_change, index_of, index_reply
+from .arguments import DELETE_KEYS, KEY, READ_KEYS, UPDATE_KEYS, array_to_change, index_of, index_reply, indexes_of
 
 
 @command(
@@ -44,13 +44,11 @@ def arcount(context: Context, argv: list[bytes]) -> Reply:
 def ardel(context: Context, argv: list[bytes]) -> Reply:
     """ARDEL key index [index ...]. Returns how many elements were removed. Raises WrongType, GenericError.
     Source: Redis 8.8."""
-    indexes = [index_of(token) for token in argv[2:]]
+    indexes = indexes_of(argv, 1)
     value = context.db.find_companion(argv[1], ArrayValue, context.now_ms)
     if value is None:
         return 0
-    removed = 0
-    for index in indexes:
-        removed += value.remove(index)
+    removed = value.remove_each(indexes)
     if removed:
         context.db.settle(argv[1], value, ARDEL)
         context.log_words(argv, removed)
@@ -152,7 +150,7 @@ def armget(context: Context, argv: list[bytes]) -> Reply:
     """ARMGET key index [index ...]. Returns the elements, null for each empty index. Raises WrongType, GenericError.
     Source: Redis 8.8."""
     value = context.db.read_companion(argv[1], ArrayValue, context.now_ms)
-    indexes = [index_of(token) for token in argv[2:]]
+    indexes = indexes_of(argv, 1)
     return [None] * len(indexes) if value is None else value.slices.many(indexes)
 
 
@@ -176,11 +174,9 @@ def armset(context: Context, argv: list[bytes]) -> Reply:
     GenericError. Source: Redis 8.8."""
     if len(argv) % 2:
         raise wrong_number_of_arguments(b"armset")
-    indexes = [index_of(token) for token in argv[2::2]]
+    indexes = indexes_of(argv, 2)
     value = array_to_change(context, argv[1])
-    added = 0
-    for index, element in zip(indexes, argv[3::2], strict=True):
-        added += value.put(index, element)
+    added = value.put_each(indexes, argv[3::2])
     context.db.settle(argv[1], value, ARMSET)
     context.log_words(argv, len(indexes))
     return added

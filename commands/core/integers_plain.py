@@ -29,3 +29,16 @@ def parse_integer(token: bytes) -> int | None:
     if b"%d" % number != token or not INT64_MIN <= number <= INT64_MAX:
         return None
     return number
+
+
+def plain_numbers(tokens: list[bytes], first: int, step: int) -> list[int] | None:
+    """The numbers that tokens spell, from the one at `first` on and then each `step`-th; None if one of them has more
+    than 18 digits or anything but digits. Leading zeros are allowed."""
+    if first < 0 or step < 1:
+        raise ValueError(first, step)
+    numbers: list[int] = []
+    for token in tokens[first::step]:
+        if len(token) > PLAIN_DIGITS_MAX or not token.isdigit():
+            return None
+        numbers.append(int(token))
+    return numbers

@@ -19,15 +19,15 @@ from .int64 import INT64_MAX, INT64_MIN, UINT64_MAX
 
 try:
     from .decimals import add_decimals, is_short_decimal, parse_decimal
-    from .integers import parse_integer
+    from .integers import parse_integer, plain_numbers
 except ImportError:  # there was no C compiler at installation
     from .decimals_plain import add_decimals, is_short_decimal, parse_decimal
-    from .integers_plain import parse_integer
+    from .integers_plain import parse_integer, plain_numbers
 
 __all__ = [
     "INT64_MAX", "INT64_MIN", "UINT64_MAX", "add_decimals", "integer", "integer_between", "integer_or",
     "is_canonical_integer", "is_short_decimal", "leading_integer", "loose_integer", "parse_float", "parse_integer",
-    "parse_memory", "timeout", "timeout_in_seconds",
+    "parse_memory", "plain_numbers", "timeout", "timeout_in_seconds",
 ]  # fmt: skip
 
 

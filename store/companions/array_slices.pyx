@@ -1143,6 +1143,14 @@ cdef class ArraySlices:
         self.remove_range(index, index, sparse_min, sparse_max)
         return True
 
+    def remove_each(self, list indexes not None, u32 sparse_min, u32 sparse_max):
+        """See `array_slices_plain`."""
+        cdef u64 removed = 0
+        cdef u64 index
+        for index in indexes:
+            removed += self.remove(index, sparse_min, sparse_max)
+        return removed
+
     def remove_range(self, u64 first, u64 last, u32 sparse_min, u32 sparse_max):
         """See `array_slices_plain`."""
         cdef u64 number = first >> self.slice_bits, bound = last >> self.slice_bits

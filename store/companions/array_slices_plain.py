@@ -355,6 +355,10 @@ class ArraySlices:
         """Remove an element. Returns whether there was one."""
         return self.at(index) is not None and self.remove_range(index, index, sparse_min, sparse_max) > 0
 
+    def remove_each(self, indexes: list[int], sparse_min: int, sparse_max: int) -> int:
+        """Remove the elements at indexes, one by one. Returns how many there were."""
+        return sum([self.remove(index, sparse_min, sparse_max) for index in indexes])
+
     def remove_range(self, first: int, last: int, sparse_min: int, sparse_max: int) -> int:
         """Remove the elements from `first` to `last`, both included. Returns how many there were."""
         bits = self._slice_bits

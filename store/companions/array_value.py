@@ -123,6 +123,10 @@ class ArrayValue(Companion):
         """Remove an element. Returns whether there was one."""
         return self.slices.remove(index, self.limits.array_sparse_min, self.limits.array_sparse_max)
 
+    def remove_each(self, indexes: list[int]) -> int:
+        """Remove the elements at indexes. Returns how many there were."""
+        return self.slices.remove_each(indexes, self.limits.array_sparse_min, self.limits.array_sparse_max)
+
     def remove_range(self, first: int, last: int) -> int:
         """Remove the elements from `first` to `last`, both included. Returns how many there were."""
         return self.slices.remove_range(first, last, self.limits.array_sparse_min, self.limits.array_sparse_max)

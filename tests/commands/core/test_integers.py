@@ -49,6 +49,25 @@ def test_both_forms_agree(seed: int) -> None:
         assert integers.parse_integer(token) == integers_plain.parse_integer(token), token
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("tokens", "numbers"),
+    [
+        ([], []),
+        ([b"0", b"7"], [0, 7]),
+        ([b"007", b"9" * 18], [7, 10**18 - 1]),
+        ([b"1", b"9" * 19], None),
+        ([b"1", b""], None),
+        ([b"-1"], None),
+        ([b"1 "], None),
+    ],
+)
+def test_plain_numbers_are_read_together(form: Any, tokens: list[bytes], numbers: list[int] | None) -> None:
+    assert form.plain_numbers([b"name", b"key", *tokens], 2, 1) == numbers
+    with_values = [b"name", b"key", *(part for token in tokens for part in (token, b"value"))]
+    assert form.plain_numbers(with_values, 2, 2) == numbers
+
+
 def test_what_is_no_bytes_is_our_bug() -> None:
     with pytest.raises(TypeError):
         integers.parse_integer("1")  # type: ignore[arg-type]

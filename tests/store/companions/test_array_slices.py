@@ -66,6 +66,10 @@ def test_random_changes_leave_the_same_elements_and_shapes(seed: int) -> None:
             text = random.choice(TEXTS)
             assert ours.put(index, text, most) == plain.put(index, text, most) == (index not in model)
             model[index] = text
+        elif kind < 7:
+            indexes = [places(random) for _ in range(random.choice((0, 1, 5)))]
+            there = [model.pop(at, None) is not None for at in indexes]
+            assert ours.remove_each(indexes, least, most) == plain.remove_each(indexes, least, most) == sum(there)
         elif kind < 9:
             was_there = model.pop(index, None) is not None
             assert ours.remove(index, least, most) == plain.remove(index, least, most) == was_there
