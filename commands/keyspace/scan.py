@@ -10,7 +10,7 @@ from ...protocol.encoder import bulks
 from ...protocol.replies import Reply
 from ...store.errors import syntax_error
 from ...store.glob import literal_prefix, matching_keys
-from ...store.value import type_name
+from ...store.value import Value, type_name
 from ..core.member_scan import COUNT_DEFAULT, parse_cursor
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, Trait, command
@@ -137,9 +137,13 @@ def scan(context: Context, argv: list[bytes]) -> Reply:
     found, cursor = db.scan(cursor, count)
     found = matching_keys(pattern, found)
     if db.expires or wanted_type is not None:
-        values = [(key, db.get(key, now_ms)) for key in found]
-        found = [key for key, value in values if value is not None and wanted_type in (None, type_name(value))]
+        found = [key for key in found if _is_wanted(db.get(key, now_ms), wanted_type)]
     return [b"%d" % cursor, found]
+
+
+def _is_wanted(value: Value | None, wanted_type: bytes | None) -> bool:
+    """Whether there is a value, and it is of this type; None for any type."""
+    return value is not None and (wanted_type is None or type_name(value) == wanted_type)
 
 
 def _parse_scan(argv: list[bytes]) -> tuple[bytes, int, bytes | None]:
