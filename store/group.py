@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from .class_marks import mypyc_attr
 from .ids import StreamID
 from .pending import NOTHING_PENDING, Consumer, PendingEntries
 from .policies.group_policy import GroupPolicy
@@ -16,6 +17,7 @@ ENTRIES_READ_UNKNOWN: Final = -1
 NO_CONSUMERS: Final[dict[bytes, Consumer]] = {}
 
 
+@mypyc_attr(acyclic=True)
 class Group:
     """`last_id` is the last-delivered ID; `entries_read` counts the stream's entries up to it, -1 when unknown.
 

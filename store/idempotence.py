@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .class_marks import mypyc_attr
 from .ids import StreamID
 
 try:
@@ -12,6 +13,7 @@ except ImportError:  # there was no C compiler at installation
 __all__ = ["Idempotence", "Producer", "automatic_iid"]
 
 
+@mypyc_attr(acyclic=True)
 class Idempotence:
     """The pairs of one stream. `duration_s` and `entries_max` are copied from the directives at its creation."""
 

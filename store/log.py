@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterator
 
 from .chunk import CHUNK_SIZE, Body, Chunk, EntryValues, merged
+from .class_marks import mypyc_attr
 from .ids import ID_MAX, ID_MIN, StreamID, id_after
 from .spans import Piece, Span, bodies, positions, read_pieces, read_pieces_back, spans_back_from, spans_from
 
@@ -15,6 +16,7 @@ except ImportError:  # there was no C compiler at installation
     from .id_list_plain import IDList  # type: ignore[assignment]
 
 
+@mypyc_attr(acyclic=True)
 class EntryLog:
     """Entries in chunks. Knows IDs and bytes, nothing of groups or of Redis' nodes.
 

@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Callable
 from typing import Final
 
+from .class_marks import mypyc_attr
 from .ids import ID_MAX, SEQ_BITS, SEQ_MASK, StreamID, id_after, make_id
 from .limits import Limits
 from .log import EntryLog
@@ -37,6 +38,7 @@ SMALL_MAX: Final = 127
 NODE_SIZE_UNLIMITED: Final = 2**30
 
 
+@mypyc_attr(acyclic=True)
 class Node:
     """One node: IDs of its first and last entry, deleted ones included, live and total entries, and its listpack size
     in bytes. Another node replaces it when it changes, so that copies of a ledger share their nodes.
@@ -71,6 +73,7 @@ class Node:
         return f"Node{self.shape}"
 
 
+@mypyc_attr(acyclic=True)
 class NodeLedger:
     """The nodes of one stream, settled up to `settled_id`; entries above it have not been counted yet."""
 

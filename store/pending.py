@@ -16,6 +16,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from .class_marks import mypyc_attr
 from .ids import StreamID
 from .pending_parts import (
     CONSUMER_SIZE,
@@ -57,6 +58,7 @@ ConsumerRow = tuple[bytes, int, int, int, tuple[bytes, ...]]
 Part = dict[int, Delivery] | list[Delivery] | PendingTable
 
 
+@mypyc_attr(acyclic=True)
 class PendingEntries:
     """A group's pending entries list (PEL)."""
 

@@ -12,6 +12,7 @@ from sys import getsizeof
 from typing import ClassVar, Final
 
 from .chunk import Body
+from .class_marks import mypyc_attr
 from .errors import GenericError
 from .group import ENTRIES_READ_UNKNOWN, Group
 from .idempotence import Idempotence
@@ -50,6 +51,7 @@ class References(Enum):
     ACKED = b"ACKED"
 
 
+@mypyc_attr(acyclic=True)
 class Stream:
     """One stream key."""
 

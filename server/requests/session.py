@@ -8,14 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...commands.clients.client import Client
-
-try:
-    from mypy_extensions import mypyc_attr
-except ImportError:  # only the compiler needs it, so users do not install it
-
-    def mypyc_attr(*attrs: Any, **kwattrs: Any) -> Any:  # type: ignore[misc]
-        """Returns the class unchanged."""
-        return lambda cls: cls
+from ...store.class_marks import mypyc_attr
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
+from ..class_marks import mypyc_attr
 from ..limits import Limits
 from .companion import Companion
 
@@ -27,6 +28,7 @@ _ITEMS_AT_ONCE: Final = 256
 _FREED_AT_ONCE: Final = 4096
 
 
+@mypyc_attr(acyclic=True)
 class ArrayValue(Companion):
     """Elements by index, and a cursor: the index of the last insertion."""
 

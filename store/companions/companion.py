@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
+from ..class_marks import mypyc_attr
 from ..due_times import NEVER_DUE_MS
 from ..limits import Limits
 
 
+@mypyc_attr(acyclic=True)
 class Companion:
     """A value of several members. No key has an empty one: the caller that removes the last member removes the key."""
 

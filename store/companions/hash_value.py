@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
+from ..class_marks import mypyc_attr
 from ..due_times import NEVER_DUE_MS, DueTimes
 from ..limits import Limits
 from .companion import Companion
@@ -37,6 +38,7 @@ def _pair_order(pair: tuple[bytes, bytes]) -> tuple[int, bytes]:
     return len(pair[0]), pair[0]
 
 
+@mypyc_attr(acyclic=True)
 class HashValue(Companion):
     """A hash. `limits` decide when it is no longer small. Times are Unix ms."""
 

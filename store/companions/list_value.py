@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
+from ..class_marks import mypyc_attr
 from ..limits import Limits
 from .companion import Companion
 
@@ -17,6 +18,7 @@ except ImportError:  # there was no C compiler at installation
 VALUE_SIZE: Final = 96
 
 
+@mypyc_attr(acyclic=True)
 class ListValue(Companion):
     """A list. Its `elements` are read there; what may change the encoding is done here, by the present limits."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from ..class_marks import mypyc_attr
 from ..key_slots import scan_keys
 
 try:
@@ -24,6 +25,7 @@ FEW_MAX: Final = 512
 MEMBERS_SIZE: Final = 112
 
 
+@mypyc_attr(acyclic=True)
 class Members:
     """Members with their texts, in the order of their arrival while they are few."""
 

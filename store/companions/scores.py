@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ..class_marks import mypyc_attr
 from .members import Members
 
 try:
@@ -32,6 +33,7 @@ _NEGATIVE_ZERO: Final = pack_score(-0.0)
 _place_of: Final = place_of
 
 
+@mypyc_attr(acyclic=True)
 class Scores:
     """Members by rank: ascending by score, then by their bytes."""
 
@@ -116,6 +118,7 @@ class Scores:
         raise NotImplementedError
 
 
+@mypyc_attr(acyclic=True)
 class FewScores(Scores):
     """Places in one block. As in a listpack of Redis, there is no negative zero."""
 
@@ -204,6 +207,7 @@ class FewScores(Scores):
         assert len({member for member, _ in scored_of(places)}) == len(places)
 
 
+@mypyc_attr(acyclic=True)
 class ManyScores(Scores):
     """The score of each member in a table, and their places in an order."""
 

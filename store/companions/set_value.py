@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from sys import getsizeof
 from typing import ClassVar, Final
 
+from ..class_marks import mypyc_attr
 from ..limits import Limits
 from ..object_sizes import NUMBER_SIZE
 from .companion import Companion
@@ -35,6 +36,7 @@ REMOVED_MIN: Final = 32
 NO_INTEGERS: Final = list[int]()
 
 
+@mypyc_attr(acyclic=True)
 class SetValue(Companion):
     """A set. `limits` decide when it is no longer small."""
 

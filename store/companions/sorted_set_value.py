@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
+from ..class_marks import mypyc_attr
 from ..limits import Limits
 from .companion import Companion
 from .scores import FewScores, ManyScores, Scores
@@ -23,6 +24,7 @@ SORTED_SET_SIZE: Final = 96
 MEMBERS_AT_ONCE: Final = 256
 
 
+@mypyc_attr(acyclic=True)
 class SortedSetValue(Companion):
     """A sorted set. `limits` decide when it is no longer small."""
 
