@@ -13,7 +13,7 @@ from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from ..strings.values import KEY_ARGUMENT, READ_KEY, WRITE
 from .field_types import OVERFLOWS, WRAP, FieldType, parse_type
-from .single import bit_offset, make_room
+from .single import SINGLE_BYTES, bit_offset, make_room
 
 GET: Final = b"GET"
 SET: Final = b"SET"
@@ -94,7 +94,8 @@ def _write(db: Database, key: bytes, operation: Operation, number: int) -> None:
     """Writes a number of the type over a field of the existing string at `key`, without a notice."""
     mask, shift = operation.kind.mask, operation.shift
     bits = _bits_around(_text_at(db, key), operation) & ~(mask << shift) | (number & mask) << shift
-    db.edit(key, operation.first, bits.to_bytes(operation.last + 1 - operation.first, "big"))
+    size = operation.last + 1 - operation.first
+    db.edit(key, operation.first, SINGLE_BYTES[bits] if size == 1 else bits.to_bytes(size, "big"))
 
 
 def _run(db: Database, key: bytes, operation: Operation) -> tuple[int | None, bool]:

@@ -137,7 +137,8 @@ def scan(context: Context, argv: list[bytes]) -> Reply:
     found, cursor = db.scan(cursor, count)
     found = matching_keys(pattern, found)
     if db.expires or wanted_type is not None:
-        found = [key for key in found if _is_wanted(db.get(key, now_ms), wanted_type)]
+        values = db.get_all(found, now_ms)
+        found = [key for index, key in enumerate(found) if _is_wanted(values[index], wanted_type)]
     return [b"%d" % cursor, found]
 
 
