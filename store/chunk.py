@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import zstandard
 
+from .class_marks import mypyc_attr
 from .ids import StreamID
 
 try:
@@ -106,6 +107,7 @@ class ChunkBlocks(NamedTuple):
     entries: bytes
 
 
+@mypyc_attr(acyclic=True)
 class Chunk:
     """Consecutive entries. `dead` marks the deleted ones; `head` counts those trimmed off the front.
 

@@ -6,6 +6,8 @@ from heapq import heapify, heappop, heappush
 from sys import getsizeof
 from typing import Any, Final
 
+from .class_marks import mypyc_attr
+
 # Later than any expiry time, as in `key_table`.
 NEVER_DUE_MS: Final = (1 << 62) - 1
 
@@ -17,6 +19,7 @@ STALE_SLACK: Final = 64
 HEAP_PART: Final = 8
 
 
+@mypyc_attr(acyclic=True)
 class DueTimes:
     """Times by name, and which one is the first."""
 

@@ -8,6 +8,7 @@ from operator import attrgetter
 from sys import getsizeof
 from typing import Final
 
+from .class_marks import mypyc_attr
 from .pending_parts import Delivery
 
 # Deliveries without entries are removed from the list when it is longer than this and more than half of them are empty.
@@ -19,6 +20,7 @@ LATE_COUNT_MAX: Final = 256
 _time_of = attrgetter("time_ms")
 
 
+@mypyc_attr(acyclic=True)
 class RunsByTime:
     """Deliveries, oldest first; with equal times, in the order of arrival. Those without entries stay for a while."""
 
