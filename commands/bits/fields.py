@@ -201,7 +201,7 @@ def bitfield(context: Context, argv: list[bytes]) -> Reply:
     if last < 0:
         return _read_all(context, argv[1], operations)
     key, db = argv[1], context.db
-    has_grown = make_room(db, key, last, context.now_ms)
+    has_grown = make_room(db, key, last, b"\0", context.now_ms)
     replies: list[Reply] = []
     changes_count = 0
     for operation in operations:

@@ -38,8 +38,9 @@ def bit_offset(context: Context, token: bytes, unit: int = 1) -> int:
     return offset
 
 
-def make_room(db: Database, key: bytes, byte_index: int, now_ms: int) -> bool:
-    """Creates or extends the string at `key` with zeros, so that it has this byte. Returns whether it did.
+def make_room(db: Database, key: bytes, byte_index: int, last_byte: bytes, now_ms: int) -> bool:
+    """Creates or extends the string at `key`, so that it has a byte at this index. Returns whether it did: then the
+    string ends with `last_byte`, after zeros.
 
     Only a new key is announced. The string is `raw` from then on, even if nothing changes later, as in Redis.
     Raises WrongType.
@@ -47,10 +48,10 @@ def make_room(db: Database, key: bytes, byte_index: int, now_ms: int) -> bool:
     # Only the length: a reference to the string would make `edit` copy the string.
     size = string_size(db, key, now_ms)
     if size is None:
-        db.add(key, spliced(b"", byte_index, b"\0"))
+        db.add(key, spliced(b"", byte_index, last_byte))
         return True
     if size <= byte_index:
-        db.edit(key, byte_index, b"\0")
+        db.edit(key, byte_index, last_byte)
         return True
     if size <= EMBEDDED_SIZE_MAX and not isinstance(db.keys[key], EditedText):
         db.edit(key, 0, b"")
@@ -86,14 +87,14 @@ def setbit(context: Context, argv: list[bytes]) -> Reply:
     offset = bit_offset(context, argv[2])
     bit = integer_between(argv[3], 0, 1, NOT_A_BIT)
     index, mask = offset >> 3, 0x80 >> (offset & 7)
-    has_grown = make_room(db, key, index, context.now_ms)
+    if make_room(db, key, index, SINGLE_BYTES[mask if bit else 0], context.now_ms):
+        db.touch(key, SETBIT)
+        context.log_words(argv)
+        return 0
     byte = _byte_at(db, key, index)
     old = 1 if byte & mask else 0
     if old != bit:
         db.splice(key, index, SINGLE_BYTES[byte ^ mask], SETBIT)
-        context.log_words(argv)
-    elif has_grown:
-        db.touch(key, SETBIT)
         context.log_words(argv)
     return old
 
