@@ -300,8 +300,12 @@ def run_histogram(bytes text not None, Py_ssize_t start, Py_ssize_t registers_co
         rest -= span
         if rest < 0:
             return None
-        counts[(at[index] >> 2 & 31) + 1 if at[index] >= VAL else 0] += <unsigned int>span
-        index += 2 if XZERO <= at[index] < VAL else 1
+        if at[index] >= VAL:
+            counts[(at[index] >> 2 & 31) + 1] += <unsigned int>span
+            index += 1
+        else:
+            counts[0] += <unsigned int>span
+            index += 2 if at[index] >= XZERO else 1
     return [counts[index] for index in range(REGISTER_MAX + 1)] if not rest else None
 
 
@@ -372,13 +376,19 @@ cdef int raise_one(bytearray data, Start *start, Py_ssize_t register, int value,
         before = previous = -1
         before_register = previous_register = 0
         while index < size:
-            span = span_of(at, index, size)
+            # Branches, which the processor guesses: otherwise it waits for each run before it reads the next one.
+            if XZERO <= at[index] < VAL:
+                width = 2
+                span = span_of(at, index, size)
+            else:
+                width = 1
+                span = (at[index] & 3) + 1 if at[index] >= VAL else at[index] + 1
             if register < first + span:
                 break
             before, before_register = previous, previous_register
             previous, previous_register = index, first
             first += span
-            index += 2 if XZERO <= at[index] < VAL else 1
+            index += width
         if index >= size:
             return CORRUPT
         if index != start.index or index == HEADER_SIZE:
