@@ -22,6 +22,7 @@ class Deadline:
 
     def __init__(self) -> None:
         self._limit_ms = 0
+        # As `monotonic_ns`; 0 until the first check, which is soon after the script has begun.
         self._end_ns = 0
         # The texts of the errors that end a script, in the order of the results of `over`.
         self.reasons = _reasons(0)
@@ -35,7 +36,7 @@ class Deadline:
         """Starts the time of a script; a limit of 0 means no limit."""
         if limit_ms != self._limit_ms:
             self._limit_ms, self.reasons = limit_ms, _reasons(limit_ms)
-        self._end_ns = monotonic_ns() + limit_ms * 1_000_000
+        self._end_ns = 0
         self._is_reported = self.has_written = False
 
     def over(self) -> int:
@@ -43,7 +44,10 @@ class Deadline:
 
         Logs a warning, once, if the script is over its limit but cannot be ended.
         """
-        is_late = self._limit_ms > 0 and monotonic_ns() >= self._end_ns
+        now_ns = monotonic_ns()
+        if not self._end_ns:
+            self._end_ns = now_ns + self._limit_ms * 1_000_000
+        is_late = self._limit_ms > 0 and now_ns >= self._end_ns
         if not is_late and not self.is_stopping:
             return 0
         if self.has_written:

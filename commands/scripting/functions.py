@@ -14,7 +14,7 @@ from ...persistence.rdb import payload
 from ...protocol.replies import OK, Pairs, Reply, SetReply, SimpleString, status_lines
 from ...store.errors import GenericError, shown, shown_last
 from ...store.glob import matches
-from ..core.numbers import is_canonical_integer
+from ..core.numbers import parse_integer
 from ..core.table import DECLARED, Argument, Flag, Trait, command, container
 from .commands import ALL_NODES, ALL_SHARDS, ANY_ACCESS, INPUT_ARGUMENTS, NOTE, READ_ACCESS, RUNS, SCRIPTING
 from .errors import NotBusy
@@ -118,24 +118,26 @@ def fcall_read_only(context: Context, argv: list[bytes]) -> Reply:
 def _run(context: Context, argv: list[bytes], name: bytes, *, read_only: bool) -> Reply:
     """Runs a function, and counts the errors in its reply that were not counted when they were raised."""
     row = DECLARED[name]
-    context.monitors.show_now(context.client, row, argv)
+    if context.monitors.clients:
+        context.monitors.show_now(context.client, row, argv)
     function = context.libraries.find(argv[1])
     if function is None:
         raise GenericError(b"Function not found")
     keys_end = _keys_end(argv)
     outcome = context.libraries.run(function, argv[3:keys_end], argv[keys_end:], read_only=read_only)
-    for error, is_counted in outcome.errors:
-        if not is_counted:
-            context.server.stats.count_error(error.code)
-    row.failed_calls += bool(outcome.errors)
+    if outcome.errors:
+        for error, is_counted in outcome.errors:
+            if not is_counted:
+                context.server.stats.count_error(error.code)
+        row.failed_calls += 1
     return outcome.reply
 
 
 def _keys_end(argv: list[bytes]) -> int:
     """Parses numkeys and returns the index of the first argument after the keys. Raises GenericError."""
-    if not is_canonical_integer(argv[2]):
+    count = parse_integer(argv[2])
+    if count is None:
         raise GenericError(b"Bad number of keys provided")
-    count = int(argv[2])
     if count > len(argv) - 3:
         raise GenericError(b"Number of keys can't be greater than number of args")
     if count < 0:

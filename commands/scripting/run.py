@@ -81,7 +81,8 @@ class Run:
         self.client = client
         client.id, client.db, client.protocol = caller.id, context.db, 2
         client.user, client.tracking, client.no_touch = caller.user, caller.tracking, caller.no_touch
-        client.fieldsets = {}
+        if client.fieldsets:
+            client.fieldsets = {}
         client.governed, client.governed_max = caller.governed, caller.governed_max
         # The commands of a script do not change what the server follows.
         self._is_stale = context.server.following.is_stale

@@ -53,6 +53,8 @@ local overdue_text
 local running
 -- Calls it with the arguments of a function of a library.
 local call_function
+-- What Lua calls every so many instructions.
+local watch
 -- The null of JSON, the only userdata that scripts can access.
 local null = newproxy()
 
@@ -75,18 +77,34 @@ local function returned(...)
     return ...
 end
 
-local function watch()
+-- Whether the limits are checked more often than usual.
+local is_close = false
+
+local function watch_closely(instructions)
+    is_close = true
+    sethook(watch, "", instructions)
+end
+
+-- Ends a script that is over a limit. Lua calls this all the time, also between scripts: to begin and to end that takes
+-- as long as a short script.
+function watch()
+    if not running then
+        return
+    end
     if not overdue_text then
         overdue_text = overdue_texts[is_overdue()]
     end
-    if overdue_text and getinfo(2, "f").func ~= border.run then -- the code that ends the script is exempt
-        error({ err = overdue_text }, 0)
+    if overdue_text then
+        local watched = getinfo(2, "f").func
+        if watched ~= border.run and watched ~= border.load then -- the code that ends the script is exempt
+            error({ err = overdue_text }, 0)
+        end
     end
     local size_kib = gcinfo()
     if size_kib > HUGE_MEMORY_KIB then
-        sethook(watch, "", HUGE_CHECK_INSTRUCTIONS)
+        watch_closely(HUGE_CHECK_INSTRUCTIONS)
     elseif size_kib > LARGE_MEMORY_KIB then
-        sethook(watch, "", LARGE_CHECK_INSTRUCTIONS)
+        watch_closely(LARGE_CHECK_INSTRUCTIONS)
     end
 end
 
@@ -626,6 +644,10 @@ local function finish()
         raw_collectgarbage()
         size_kib = gcinfo()
     end
+    if is_close then
+        is_close = false
+        sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
+    end
     local change_kib = size_kib - granted_kib
     if change_kib > host.limit_slack_kib or change_kib < -host.limit_slack_kib then
         forget_grant()
@@ -680,9 +702,8 @@ if host.has_libraries then
         registrar.begin()
         running, roomy_kib = action, gcinfo() + host.roomy_kib
         globals_index.__index = loading
-        sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
         local ok, value = raw_xpcall(action, handle)
-        sethook()
+        running = nil
         globals_index.__index = seen
         lift_memory()
         if overdue_text then
@@ -725,9 +746,8 @@ function border.run(action, key_count, ...)
         set_words({ raw_unpack({ ... }, 1, key_count) }, { select(key_count + 1, ...) })
     end
     running, roomy_kib = action, gcinfo() + host.roomy_kib
-    sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
     local ok, value = raw_xpcall(has_libraries and call_function or action, handle)
-    sethook()
+    running = nil
     if ok and type(value) == "table" and not overdue_text and gcinfo() < roomy_kib then
         local count = flat_count(value)
         if count then
@@ -835,4 +855,5 @@ function border.pairs(values)
     return items
 end
 
+sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
 return border
