@@ -28,6 +28,7 @@ from .policies.group_policy import GroupPolicy
 from .policies.rules import NO_POLICY, DueTimes
 from .policies.stream_policy import StreamPolicy
 from .stream import ShortStream, Stream
+from .value import Value
 
 try:
     from .key_table import KeyTable
@@ -211,6 +212,8 @@ def _parts(db_index: int, keys: KeyTable, find: Find | None, pack: Pack | None) 
         short: list[tuple[bytes, ShortStream]] = []
         small: list[tuple[bytes, Packed]] = []
         short_size = small_size = 0
+        if pack is not None:
+            _fetch(others)
         for key, value in others:
             assert isinstance(value, (Stream, Companion))
             found = value if find is None else find(value)
@@ -240,6 +243,16 @@ def _parts(db_index: int, keys: KeyTable, find: Find | None, pack: Pack | None) 
             yield ShortStreamsImage(db_index, short, expires)
         if small:
             yield PackedImage(db_index, small, expires)
+
+
+def _fetch(values: list[tuple[bytes, Value]]) -> int:
+    """Look at each companion before the first of them is packed. With no other work in between, the processor waits for
+    the memory of several at once. Returns the number of their members."""
+    count = 0
+    for _, value in values:
+        if isinstance(value, Companion):
+            count += len(value)
+    return count
 
 
 def _keys(

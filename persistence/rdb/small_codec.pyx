@@ -40,6 +40,11 @@ cdef enum:
     LENGTHS_SIZE = 2
     # Bytes of a listpack that is made without memory of its own.
     ROOM = 4096
+    SHORT_PLACES_MAX = 4
+
+# Scores that are tried as decimals with few digits after the point, of 15 digits at most.
+cdef double SHORT_SCORE_MIN = 0.01
+cdef double SHORT_SCORE_MAX = 1e11
 
 # Doubles below this have no fraction if they are equal to an integer.
 cdef double WHOLE_MAX = <double>(<i64>1 << 53)
@@ -130,6 +135,35 @@ cdef inline bint skip_before(int kind, const u8 **place, const u8 *end) noexcept
     return True
 
 
+cdef inline Py_ssize_t write_short_score(char *text, double score) noexcept:
+    """Like `write_double`, for a score that is often a number of few digits.
+
+    A decimal of up to 15 digits that is the nearest one to a double is its shortest text, since any two such decimals
+    are nearest to different doubles.
+    """
+    cdef double size = fabs(score), scale = 1
+    cdef u64 digits, whole
+    cdef int places, index
+    cdef char *at = text
+    if SHORT_SCORE_MIN <= size < SHORT_SCORE_MAX:
+        for places in range(1, SHORT_PLACES_MAX + 1):
+            scale *= 10
+            digits = <u64>(size * scale + 0.5)
+            if <double>digits / scale == size:
+                if score < 0:
+                    at[0] = c'-'
+                    at += 1
+                whole = digits // <u64>scale
+                digits -= whole * <u64>scale
+                at += write_decimal(at, <i64>whole)
+                at[0] = c'.'
+                for index in range(places, 0, -1):
+                    at[index] = c'0' + <char>(digits % 10)
+                    digits //= 10
+                return at + 1 + places - text
+    return write_double(text, score)
+
+
 def pack_joined_places(bytes joined not None):
     """See `small_codec_plain`."""
     cdef const u8 *item = <const u8 *>PyBytes_AS_STRING(joined)
@@ -159,7 +193,7 @@ def pack_joined_places(bytes joined not None):
         if -WHOLE_MAX < score < WHOLE_MAX and score == <double><i64>score and (score or not signbit(score)):
             at = write_integer(at, <i64>score)
         else:
-            at = write_element(at, <const u8 *>text, write_double(text, score))
+            at = write_element(at, <const u8 *>text, write_short_score(text, score))
         item += item[0] + LENGTHS_SIZE
     at[0] = LISTPACK_END
     at += 1

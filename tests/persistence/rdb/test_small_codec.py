@@ -255,7 +255,11 @@ def test_every_truncation_and_every_changed_byte_is_read_alike() -> None:
             assert all(result == results[0] for result in results), data.hex()
 
 
-SCORES = some.floats(allow_nan=False) | some.integers(-(2**60), 2**60).map(float)
+SCORES = (
+    some.floats(allow_nan=False)
+    | some.integers(-(2**60), 2**60).map(float)
+    | some.builds(lambda number, places: number / 10**places, some.integers(-(10**15), 10**15), some.integers(0, 8))
+)
 
 
 @pytest.mark.parametrize("form", FORMS)
