@@ -15,21 +15,27 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, TypeVar, get_args
+from typing import Final, TypeVar
 
 from benchmarks.load import Batch, Refused, Words, cpu_time, prepared
 from benchmarks.peers import PeerServer
 from benchmarks.row import Row, Sample
 from benchmarks.streams import ask, deliver, fill_numbered, new_group
 
-from headrace.store.companions.companion import Companion
+from headrace.store.companions.array_value import ArrayValue
+from headrace.store.companions.hash_value import HashValue
+from headrace.store.companions.kinds import COMPANIONS
+from headrace.store.companions.list_value import ListValue
+from headrace.store.companions.set_value import SetValue
+from headrace.store.companions.sorted_set_value import SortedSetValue
 from headrace.store.stream import Stream
-from headrace.store.value import Value
 from support.wire import encode
 
 TABLE: Final = "files"
 SEED: Final = 8
 ITEMS: Final = 300_000
+# Keys with small values of several members.
+SMALL_ITEMS: Final = ITEMS // 3
 FILL_PIPELINE: Final = 100
 DEADLINE_S: Final = 120.0
 POLL_S: Final = 0.02
@@ -119,60 +125,83 @@ def filled(server: PeerServer, requests: Iterator[Words]) -> None:
                 wire.receive()
 
 
-def hashes(server: PeerServer) -> None:
-    """Hashes with three fields each."""
-    keys = range(ITEMS // 10)
-    filled(server, (("HSET", f"h:{number}", "name", f"n{number}", "age", number, "city", "x") for number in keys))
+def small(server: PeerServer, prefix: str, words: Words) -> None:
+    """Keys with the same small value: `words` are a command and what follows its key."""
+    filled(server, ((words[0], f"{prefix}:{number}", *words[1:]) for number in range(SMALL_ITEMS)))
 
 
-def big_hash(server: PeerServer) -> None:
-    """A hash with many fields."""
-    filled(server, (("HSET", "h", f"field:{number}", f"value:{number}") for number in range(ITEMS)))
-
-
-def sets(server: PeerServer) -> None:
-    """Sets with three members each."""
-    filled(server, (("SADD", f"e:{number}", "a", f"b{number}", number) for number in range(ITEMS // 10)))
-
-
-def big_set(server: PeerServer) -> None:
-    """A set with many members."""
-    filled(server, (("SADD", "e", f"member:{number}") for number in range(ITEMS)))
-
-
-def sorted_sets(server: PeerServer) -> None:
-    """Sorted sets with three members each."""
-    filled(server, (("ZADD", f"z:{number}", 1, "a", 2, f"b{number}", 3, number) for number in range(ITEMS // 10)))
-
-
-def big_sorted_set(server: PeerServer) -> None:
-    """A sorted set with many members."""
-    filled(server, (("ZADD", "z", number, f"member:{number}") for number in range(ITEMS)))
+def big(server: PeerServer, request: Callable[[int], Words]) -> None:
+    """A key with many members, each added by one request."""
+    filled(server, (request(number) for number in range(ITEMS)))
 
 
 STRING_KEYS: Final = tuple(f"key:{number}" for number in range(COPIED_KEYS))
 
 
-def companions(prefix: str) -> tuple[str, ...]:
+def copied_keys(prefix: str) -> tuple[str, ...]:
     """Keys of small values."""
     return tuple(f"{prefix}:{number}" for number in range(COPIED_KEYS))
 
 
+def small_content(name: str, title: str, *words: str | int) -> Content:
+    """Many keys with a small value; `words`: see `small`."""
+    return Content(name, title, partial(small, prefix=name[:1], words=words), copied_keys(name[:1]), SMALL_ITEMS)
+
+
+def big_content(name: str, title: str, key: str, request: Callable[[int], Words]) -> Content:
+    """One key with many members."""
+    return Content(name, title, partial(big, request=request), (key,))
+
+
+# The numbers of the members of a small value.
+TEN: Final = range(10)
+# The types of values, in the order of the table.
+TYPES: Final = (Stream, bytes, *COMPANIONS)
 # Contents by the type of their values.
 CONTENTS: Final[dict[type, tuple[Content, ...]]] = {
     bytes: (
         Content("numbers", "strings that are numbers", numbers, STRING_KEYS),
         Content("strings", "strings of 20 bytes", partial(strings, size=20, items=ITEMS), STRING_KEYS),
         Content("expiring", "strings that expire", partial(strings, size=20, items=ITEMS, expires=True), STRING_KEYS),
+        small_content("hyperloglogs", "HyperLogLogs of two elements", "PFADD", "one", "two"),
         Content("texts", "strings of 1 KiB", partial(strings, size=1024, items=ITEMS // 10), STRING_KEYS, ITEMS // 10),
     ),
-    Companion: (
-        Content("hashes", "hashes of three fields", hashes, companions("h"), ITEMS // 10),
-        Content("big hash", "fields of a hash", big_hash, ("h",)),
-        Content("sets", "sets of three members", sets, companions("e"), ITEMS // 10),
-        Content("big set", "members of a set", big_set, ("e",)),
-        Content("sorted sets", "sorted sets of three members", sorted_sets, companions("z"), ITEMS // 10),
-        Content("big sorted set", "members of a sorted set", big_sorted_set, ("z",)),
+    ArrayValue: (
+        small_content("arrays", "arrays of ten elements", "ARSET", 0, *(f"element:{number}" for number in TEN)),
+        big_content(
+            "big array", "elements of an array", "a", lambda number: ("ARSET", "a", number, f"element:{number}")
+        ),
+    ),
+    HashValue: (
+        small_content(
+            "hashes",
+            "hashes of ten fields",
+            "HSET",
+            *(word for number in TEN for word in (f"field:{number}", f"value:{number}")),
+        ),
+        big_content(
+            "big hash", "fields of a hash", "h", lambda number: ("HSET", "h", f"field:{number}", f"value:{number}")
+        ),
+    ),
+    ListValue: (
+        small_content("lists", "lists of ten elements", "RPUSH", *(f"element:{number}" for number in TEN)),
+        big_content("big list", "elements of a list", "l", lambda number: ("RPUSH", "l", f"element:{number}")),
+    ),
+    SetValue: (
+        small_content("sets", "sets of ten members", "SADD", *(f"member:{number}" for number in TEN)),
+        small_content("integer sets", "sets of ten numbers", "SADD", *(7 * number for number in TEN)),
+        big_content("big set", "members of a set", "e", lambda number: ("SADD", "e", f"member:{number}")),
+    ),
+    SortedSetValue: (
+        small_content(
+            "sorted sets",
+            "sorted sets of ten members",
+            "ZADD",
+            *(word for number in TEN for word in (number, f"member:{number}")),
+        ),
+        big_content(
+            "big sorted set", "members of a sorted set", "z", lambda number: ("ZADD", "z", number, f"member:{number}")
+        ),
     ),
     Stream: (
         Content("entries", "entries of three fields", entries, ("s",)),
@@ -187,7 +216,7 @@ CONTENTS: Final[dict[type, tuple[Content, ...]]] = {
         ),
     ),
 }
-ALL_CONTENTS: Final = tuple(content for kind in get_args(Value) for content in CONTENTS[kind])
+ALL_CONTENTS: Final = tuple(content for kind in TYPES for content in CONTENTS[kind])
 
 
 def total_cpu_s(server: PeerServer) -> float:
@@ -346,6 +375,8 @@ ROWS = tuple(
         is_rate=False,
         is_usual=False,
         table=TABLE,
+        # No operation changes the data.
+        dataset=f"file-{content.name}",
     )
     for content in ALL_CONTENTS
     for operation in OPERATIONS

@@ -80,9 +80,9 @@ def files_part(run: Run) -> Iterator[str]:
     yield "## Files and copies"
     yield ""
     yield servers(run)
-    yield "Processor time in microseconds for an entry or a string, and in bold how many times less that is than with"
-    yield "Redis; of a file the bytes for each, and in bold how many times fewer. From the time of a start, that of a"
-    yield "start without data is subtracted: 0.15 s with Headrace, which starts Python, and 0.01 s with Redis."
+    yield "Processor time in microseconds for each of what a line names, and in bold how many times less that is than"
+    yield "with Redis; of a file the bytes for each, and in bold how many times fewer. From the time of a start, that"
+    yield "of a start without data is subtracted: 0.15 s with Headrace, which starts Python, and 0.01 s with Redis."
     yield ""
     yield "| content |" + "".join(f" {operation.title} |" for operation in files.OPERATIONS)
     yield "|---|" + "---|" * len(files.OPERATIONS)

@@ -62,6 +62,7 @@ def snapshot(parts: Iterable[Part], libraries: Iterable[bytes] = ()) -> Iterator
         elif isinstance(part, ShortStreamsImage):
             records = iter((pack_streams(part.streams, part.expires),))
         else:
+            assert isinstance(part, KeyImage), "small values are not packed for records"
             records = key_records(part)
         for record in records:
             yield part.db_index, record

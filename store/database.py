@@ -254,7 +254,8 @@ class Database(Observed):
             for key in stored:
                 self.announce(NEW, key)
                 self.touch(key)
-        self.ready.update(dict.fromkeys(stored))
+        # In a load these are all keys, and a name for each would take memory.
+        self.is_all_ready = True
         return double
 
     def splice(self, key: bytes, offset: int, piece: bytes, event: Event) -> int:

@@ -2,14 +2,15 @@
 
 Taking the image copies no values: a copy of a key table shares its parts. A string that the image refers to never
 changes (see `KeyTable.splice`). A stream or a companion is copied when it is read, or just before the first command
-that may change it, whichever comes first. That copy too consists of references, to packed chunks and to deliveries.
+that may change it, whichever comes first. That copy too consists of references, to packed chunks and to deliveries. A
+small companion need not be copied when it is read: the reader may pack it at once, see `Pack`.
 
 All calls come from one thread. There is at most one image at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,13 +28,14 @@ from .policies.group_policy import GroupPolicy
 from .policies.rules import NO_POLICY, DueTimes
 from .policies.stream_policy import StreamPolicy
 from .stream import ShortStream, Stream
+from .value import Value
 
 try:
     from .key_table import KeyTable
 except ImportError:  # there was no C compiler at installation
     from .key_table_plain import KeyTable  # type: ignore[assignment]
 
-# Bytes of the entries of short streams that are in one part, at least.
+# Bytes of the entries of short streams, or of packed companions, that are in one part, at least.
 SHORT_SIZE: Final = 16 * 1024
 # Keys that are taken from the table at once.
 KEYS_COUNT_MAX: Final = 128
@@ -145,11 +147,6 @@ class StringsImage:
     pairs: list[tuple[bytes, bytes]]
     expires: dict[bytes, int]
 
-    def __iter__(self) -> Iterator[KeyImage]:
-        """Yield each key."""
-        for key, value in self.pairs:
-            yield KeyImage(self.db_index, key, value, self.expires.get(key))
-
 
 @dataclass(frozen=True, slots=True)
 class ShortStreamsImage:
@@ -160,43 +157,44 @@ class ShortStreamsImage:
     expires: dict[bytes, int]
 
 
-# A key with a stream or a companion, or keys with strings or with short streams.
-Part = KeyImage | StringsImage | ShortStreamsImage
-# Copies a stream or a companion.
-Take = Callable[[Stream | Companion], StreamImage | ShortStream | Companion]
+# A small companion in the form of a file: its type, which is one byte, and what precedes its last string; then this
+# string, None without one.
+Packed = tuple[bytes, bytes | None]
+# Packs a companion that is small. Returns None for another one.
+Pack = Callable[[Companion], Packed | None]
 
 
-def keys_of(parts: Iterable[Part]) -> Iterator[KeyImage]:
-    """Yield the keys one by one. There must be no short streams among the parts."""
-    for part in parts:
-        if isinstance(part, StringsImage):
-            yield from part
-        else:
-            assert isinstance(part, KeyImage)
-            yield part
+@dataclass(frozen=True, slots=True)
+class PackedImage:
+    """Keys of a database that have companions, which were packed. `expires` has those of their expiry times that
+    exist."""
+
+    db_index: int
+    values: list[tuple[bytes, Packed]]
+    expires: dict[bytes, int]
 
 
-def parts_now(store: Store, *, now_ms: int = 0) -> Iterator[Part]:
+# A key with a stream or a companion, or keys with strings, with short streams or with packed companions.
+Part = KeyImage | StringsImage | ShortStreamsImage | PackedImage
+# Returns the value to read for one of the table: the same one, or the copy that was made before it changed.
+Find = Callable[[Stream | Companion], Stream | Companion | StreamImage]
+
+
+def parts_now(store: Store, pack: Pack | None = None, *, now_ms: int = 0) -> Iterator[Part]:
     """Iterate over the dataset as it is now. The store must not change before the end of the iteration. A `StoreImage`
     is not affected. `now_ms` is for the uses of keys."""
     for db in store.databases:
         if db.keys and db.uses is not None and db.uses.is_saved:
-            yield from _parts_with_uses(db.index, db.keys.copy(), value_image, db.uses, now_ms)
+            yield from _keys(db.index, db.keys.copy(), None, db.uses, now_ms)
         elif db.keys:
-            yield from _parts(db.index, db.keys.copy(), _copy)
+            yield from _parts(db.index, db.keys.copy(), None, pack)
 
 
 def keys_now(store: Store) -> Iterator[KeyImage]:
     """Iterate over every key as it is now: see `parts_now`."""
     for db in store.databases:
         if db.keys:
-            yield from keys_of(_parts(db.index, db.keys.copy(), value_image))
-
-
-def _copy(value: Stream | Companion) -> StreamImage | ShortStream | Companion:
-    if isinstance(value, Companion):
-        return value.copy()
-    return value.short() or stream_image(value)
+            yield from _keys(db.index, db.keys.copy(), None)
 
 
 def value_image(value: Stream | Companion) -> StreamImage | Companion:
@@ -204,42 +202,78 @@ def value_image(value: Stream | Companion) -> StreamImage | Companion:
     return value.copy() if isinstance(value, Companion) else stream_image(value)
 
 
-def _parts(db_index: int, keys: KeyTable, take: Take) -> Iterator[Part]:
-    """Yield the keys of a copied table, with each stream or companion as `take` copies it. References to what was
-    yielded are dropped."""
+def _parts(db_index: int, keys: KeyTable, find: Find | None, pack: Pack | None) -> Iterator[Part]:
+    """Yield the keys of a copied table, with what `find` returns for each stream or companion, copied or packed. With
+    `find`, what is found is not copied if it is a copy already. References to what was yielded are dropped."""
     while keys:
-        strings, streams, expires = keys.take_some(KEYS_COUNT_MAX)
+        strings, others, expires = keys.take_some(KEYS_COUNT_MAX)
         if strings:
             yield StringsImage(db_index, strings, expires)
         short: list[tuple[bytes, ShortStream]] = []
-        size = 0
-        for key, stream in streams:
-            assert isinstance(stream, (Stream, Companion))
-            taken = take(stream)
-            if isinstance(taken, (StreamImage, Companion)):
-                yield KeyImage(db_index, key, taken, expires.get(key))
-                continue
-            short.append((key, taken))
-            size += len(taken[0])
-            if size >= SHORT_SIZE:
-                yield ShortStreamsImage(db_index, short, expires)
-                short, size = [], 0
+        small: list[tuple[bytes, Packed]] = []
+        short_size = small_size = 0
+        if pack is not None:
+            _fetch(others)
+        for key, value in others:
+            assert isinstance(value, (Stream, Companion))
+            found = value if find is None else find(value)
+            if isinstance(found, Companion):
+                packed = None if pack is None else pack(found)
+                if packed is None:
+                    yield KeyImage(db_index, key, found.copy() if found is value else found, expires.get(key))
+                    continue
+                small.append((key, packed))
+                small_size += len(packed[0] if packed[1] is None else packed[1])
+                if small_size >= SHORT_SIZE:
+                    yield PackedImage(db_index, small, expires)
+                    small, small_size = [], 0
+            elif isinstance(found, StreamImage):
+                yield KeyImage(db_index, key, found, expires.get(key))
+            else:
+                one = found.short()
+                if one is None:
+                    yield KeyImage(db_index, key, stream_image(found), expires.get(key))
+                    continue
+                short.append((key, one))
+                short_size += len(one[0])
+                if short_size >= SHORT_SIZE:
+                    yield ShortStreamsImage(db_index, short, expires)
+                    short, short_size = [], 0
         if short:
             yield ShortStreamsImage(db_index, short, expires)
+        if small:
+            yield PackedImage(db_index, small, expires)
 
 
-def _parts_with_uses(db_index: int, keys: KeyTable, take: Take, uses: KeyUses, now_ms: int) -> Iterator[KeyImage]:
+def _fetch(values: list[tuple[bytes, Value]]) -> int:
+    """Look at each companion before the first of them is packed. With no other work in between, the processor waits for
+    the memory of several at once. Returns the number of their members."""
+    count = 0
+    for _, value in values:
+        if isinstance(value, Companion):
+            count += len(value)
+    return count
+
+
+def _keys(
+    db_index: int, keys: KeyTable, find: Find | None, uses: KeyUses | None = None, now_ms: int = 0
+) -> Iterator[KeyImage]:
     """Like `_parts`, one by one, each key with what is known of its uses. That may be of later than the values, and of
     a key that has been removed since, nothing is known."""
     while keys:
         strings, others, expires = keys.take_some(KEYS_COUNT_MAX)
         for key, text in strings:
-            yield KeyImage(db_index, key, text, expires.get(key), uses.saved(key, text, now_ms))
+            use = None if uses is None else uses.saved(key, text, now_ms)
+            yield KeyImage(db_index, key, text, expires.get(key), use)
         for key, value in others:
             assert isinstance(value, (Stream, Companion))
-            use = uses.saved(key, value, now_ms)
-            taken = take(value)
-            assert isinstance(taken, (StreamImage, Companion))
+            use = None if uses is None else uses.saved(key, value, now_ms)
+            found = value if find is None else find(value)
+            taken: StreamImage | Companion
+            if isinstance(found, Companion):
+                taken = found.copy() if found is value else found
+            else:
+                taken = found if isinstance(found, StreamImage) else stream_image(found)
             yield KeyImage(db_index, key, taken, expires.get(key), use)
 
 
@@ -267,29 +301,34 @@ class StoreImage:
 
     def __iter__(self) -> Iterator[KeyImage]:
         """Yield every key once: see `parts`."""
-        return keys_of(self._read(value_image))
+        for index, keys in self._tables:
+            for key in _keys(index, keys, self._find, self._uses.get(index), self._now_ms):
+                self.keys_read += 1
+                yield key
+        self.close()
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self, pack: Pack | None = None) -> Iterator[Part]:
         """Yield the dataset, database by database. References to what was yielded are dropped."""
-        return self._read(_copy)
-
-    def _read(self, copy: Take) -> Iterator[Part]:
-        def take(value: Stream | Companion) -> StreamImage | ShortStream | Companion:
-            preserved = self._preserved.pop(value, None)
-            if preserved is not None:
-                return preserved
-            value.image_number = self._number
-            return value_image(value) if self._uses else copy(value)
-
         for index, keys in self._tables:
             uses = self._uses.get(index)
-            parts = (
-                _parts(index, keys, take) if uses is None else _parts_with_uses(index, keys, take, uses, self._now_ms)
+            parts: Iterator[Part] = (
+                _parts(index, keys, self._find, pack)
+                if uses is None
+                else _keys(index, keys, self._find, uses, self._now_ms)
             )
             for part in parts:
                 self.keys_read += _count(part)
                 yield part
         self.close()
+
+    def _find(self, value: Stream | Companion) -> Stream | Companion | StreamImage:
+        """The value as it was when the image was taken, to be read now."""
+        if self._preserved:
+            preserved = self._preserved.pop(value, None)
+            if preserved is not None:
+                return preserved
+        value.image_number = self._number
+        return value
 
     def close(self) -> None:
         """Drop all references. From now on `preserve` copies nothing."""
@@ -301,4 +340,6 @@ class StoreImage:
 def _count(part: Part) -> int:
     if isinstance(part, KeyImage):
         return 1
-    return len(part.pairs) if isinstance(part, StringsImage) else len(part.streams)
+    if isinstance(part, StringsImage):
+        return len(part.pairs)
+    return len(part.streams) if isinstance(part, ShortStreamsImage) else len(part.values)

@@ -38,7 +38,7 @@ class Observed:
         self.watchers: dict[bytes, dict[Watcher, bool]] = {}
         # Keys touched since the waiters were last served, in touch order.
         self.ready: dict[bytes, None] = {}
-        # Whether that is every key that clients wait for: another dataset has come.
+        # Whether that is every key that clients wait for: another dataset has come, or many keys at once.
         self.is_all_ready = False
         # Called with each touched key and the event that touched it.
         self.on_change: Callable[[bytes, Event | None], None] | None = None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ...store.companions.array_value import INDEX_MAX, ArrayValue
+from ...store.image import Packed
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, read_length
@@ -18,15 +19,17 @@ from .texts import encode_elements, read_indexed
 
 ARRAY: Final = 28
 
+_TYPE: Final = bytes((ARRAY,))
 # Elements that are encoded at a time.
 _ELEMENTS_AT_ONCE: Final = 256
 
 
-def short_array(value: ArrayValue, *, compress: bool) -> bytes | None:
-    """An array of few elements, without its type; None for another one."""
+def packed_array(value: ArrayValue, *, compress: bool) -> Packed | None:
+    """An array of few elements; None for another one."""
     if len(value) > _ELEMENTS_AT_ONCE:
         return None
-    return _header(value) + encode_elements(value.slices.pairs(0, INDEX_MAX, _ELEMENTS_AT_ONCE), compress)
+    elements = encode_elements(value.slices.pairs(0, INDEX_MAX, _ELEMENTS_AT_ONCE), compress)
+    return _TYPE + _header(value) + elements, None
 
 
 def _header(value: ArrayValue) -> bytes:

@@ -16,9 +16,8 @@ from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ... import REDIS_VERSION, __version__
-from ...store.companions.companion import Companion
 from ...store.companions.hash_value import HashValue
-from ...store.image import KeyImage, Part, ShortStreamsImage, StreamImage, StringsImage
+from ...store.image import KeyImage, PackedImage, Part, ShortStreamsImage, StreamImage, StringsImage
 from ...store.key_uses import SavedUse
 from ...store.limits import Limits
 from ...store.policies.lines import lines_of
@@ -43,11 +42,13 @@ from .nodes import encode_short, read_short
 from .payload import LIBRARY, library_record
 from .primitives import IS_COMPILED, crc64
 from .source import Source
-from .values import READABLE_TYPES, VERSION, encode_value, packed_value, read_value, type_error, type_of
+from .values import READABLE_TYPES, VERSION, encode_value, read_value, type_error, type_of, value_of_packed
 
 try:
+    from .small_codec import encode_small, read_small
     from .string_codec import encode_strings, read_strings
 except ImportError:  # there was no C compiler at installation
+    from .small_codec_plain import encode_small, read_small
     from .string_codec_plain import encode_strings, read_strings
 
 logger = logging.getLogger(__name__)
@@ -92,7 +93,8 @@ class FileKey(NamedTuple):
 
 
 class FileKeys(NamedTuple):
-    """Keys of a database in a file that have strings or short streams, each with its value and its expiry time."""
+    """Keys of a database in a file that have strings, short streams or small values of other types, each with its value
+    and its expiry time."""
 
     db_index: int
     values: list[tuple[bytes, Value, int | None]]
@@ -116,6 +118,8 @@ class FileLibrary(NamedTuple):
     code: bytes
 
 
+# A key of a small value: its name, the type and the text of the value, its expiry time, and where in the block it ends.
+SmallKey: TypeAlias = tuple[bytes, int, bytes, int | None, int]
 FilePart: TypeAlias = FileKey | FileKeys | FilePolicy | FileLibrary
 
 
@@ -144,7 +148,7 @@ class KeysTarget(Protocol):
         ...
 
     def put_many(self, part: FileKeys) -> None:
-        """Store keys with strings or short streams."""
+        """Store keys with strings, short streams or small values of other types."""
         ...
 
     def put_policy(self, policy: FilePolicy) -> None:
@@ -256,6 +260,8 @@ def _records(
             yield from _strings_records(part, compress=compress)
         elif isinstance(part, ShortStreamsImage):
             yield encode_short(part.streams, part.expires, compress, compress and IS_COMPILED)
+        elif isinstance(part, PackedImage):
+            yield encode_small(part.values, part.expires, compress)
         else:
             yield from _key_records(part, form, now_ms=now_ms, compress=compress)
     yield _opcode(END)
@@ -281,16 +287,13 @@ def _key_records(key: KeyImage, form: StreamForm | None, *, now_ms: int, compres
     elif key.use is not None and key.use.frequency is not None:
         yield bytes((FREQUENCY, key.use.frequency))
     name = encode_string(key.key, compress=compress)
-    packed = packed_value(key.value, compress=compress) if isinstance(key.value, Companion) else None
-    if packed is not None:
-        yield _opcode(type_of(key.value)) + name + packed
-    elif form is not None and isinstance(key.value, StreamImage):
+    if form is not None and isinstance(key.value, StreamImage):
         yield _opcode(form.kind) + name
         yield from form.encode(key.value, now_ms)
     else:
         yield _opcode(type_of(key.value)) + name
         # In the pure form, compressing stream nodes takes longer than the rest of writing them.
-        compress_value = compress and (IS_COMPILED or isinstance(key.value, bytes))
+        compress_value = compress and (IS_COMPILED or not isinstance(key.value, StreamImage))
         yield from encode_value(key.value, now_ms=now_ms, compress=compress_value)
     if isinstance(key.value, StreamImage):
         for words in lines_of(key.key, key.value):
@@ -384,8 +387,8 @@ class FileReader:
                 yield from part.keys()
 
     def parts(self) -> Iterator[FilePart]:
-        """Yield every key once, strings and short streams several at a time, policy lines and libraries: see
-        `__iter__`."""
+        """Yield every key once, those with strings, short streams and small values several at a time, policy lines and
+        libraries: see `__iter__`."""
         self._read_header()
         while True:
             yield from self._read_many()
@@ -487,16 +490,20 @@ class FileReader:
         skip_module_fields(source)
 
     def _read_many(self) -> Iterator[FileKeys]:
-        """Yield the keys with strings and short streams that are next in the present block."""
+        """Yield the keys with strings, short streams and small values that are next in the present block."""
         source = self._source
         while self._expires_ms is None and self._use is None:
             values, position = read_strings(*source.ahead())
             if not values:
                 streams, position = read_short(*source.ahead())
                 values = [(key, Stream.of_short(short, self._limits), expires_ms) for key, short, expires_ms in streams]
-            source.skip_ahead(position)
-            if not values:
-                break
+            if values:
+                source.skip_ahead(position)
+            else:
+                small = read_small(*source.ahead())
+                if not small:
+                    break
+                values = self._small_values(small)
             if self._drops_expired:
                 now_ms = self._now_ms
                 self.expired_keys += [
@@ -506,6 +513,21 @@ class FileReader:
             self.keys_count += len(values)
             if values:
                 yield FileKeys(self._db_index, values)
+
+    def _small_values(self, small: list[SmallKey]) -> list[tuple[bytes, Value, int | None]]:
+        """The keys that `read_small` returned, without those whose values are empty. Raises RdbError."""
+        values: list[tuple[bytes, Value, int | None]] = []
+        for key, kind, text, expires_ms, end in small:
+            # After what was read also if that is damaged.
+            self._source.skip_ahead(end)
+            try:
+                value = value_of_packed(kind, text, self._limits)
+            except EmptyValue:
+                continue  # as in Redis
+            if isinstance(value, HashValue):
+                self._templates.note_hash(value)
+            values.append((key, value, expires_ms))
+        return values
 
     def _is_kept(self, key: bytes, expires_ms: int | None) -> bool:
         """Count a key that was read. Returns False if it is left out because it has expired."""
@@ -554,8 +576,8 @@ class FileReader:
 
 
 def in_steps(parts: Iterable[FilePart], target: KeysTarget) -> Iterator[None]:
-    """Store the parts of a file. A step has one key, some keys with strings or short streams, a policy line, or a
-    library."""
+    """Store the parts of a file. A step has one key, some keys with strings, short streams or small values, a policy
+    line, or a library."""
     for part in parts:
         if isinstance(part, FileKey):
             target.put(part)

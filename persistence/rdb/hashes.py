@@ -17,6 +17,7 @@ from typing import Final
 from ...store.companions.hash_value import LISTPACK, LISTPACK_EX, HashValue
 from ...store.companions.integers import as_integer
 from ...store.due_times import NEVER_DUE_MS
+from ...store.image import Packed
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .imported_hashes import HASH_TEMPLATE_TYPES, encode_imported_hash, imported_hash_type, read_imported_hash
@@ -43,6 +44,8 @@ HASH_TYPES: Final = (
 NO_TIME_MS: Final = (1 << 48) - 1
 SAME_FIELD: Final = "Duplicate hash fields detected"
 TIME_OUT_OF_RANGE: Final = "Hash integrity check failed: a time out of range"
+_LISTPACK_HEAD: Final = bytes((HASH_LISTPACK,))
+_LISTPACK_EX_HEAD: Final = bytes((HASH_LISTPACK_EX,))
 # Fields that are encoded at a time.
 _FIELDS_AT_ONCE: Final = 128
 
@@ -58,13 +61,14 @@ def hash_type(value: HashValue) -> int:
     return HASH if value.first_due_ms == NEVER_DUE_MS else HASH_TIMES
 
 
-def packed_hash(value: HashValue, *, compress: bool) -> bytes | None:
-    """A hash that is a listpack, without its type; None if it is not one."""
-    if value.encoding == LISTPACK:
-        return encode_strings([value.listpack() or pack_texts(value.words())], compress)
-    if value.encoding != LISTPACK_EX:
+def packed_hash(value: HashValue) -> Packed | None:
+    """A hash that is a listpack; None if it is not one."""
+    encoding = value.encoding
+    if encoding == LISTPACK:
+        return _LISTPACK_HEAD, value.listpack() or pack_texts(value.words())
+    if encoding != LISTPACK_EX:
         return None
-    return _first_time(value) + encode_strings([value.listpack() or pack_texts(_timed_words(value))], compress)
+    return _LISTPACK_EX_HEAD + _first_time(value), value.listpack() or pack_texts(_timed_words(value))
 
 
 def _timed_words(value: HashValue) -> list[bytes]:
@@ -77,11 +81,7 @@ def _timed_words(value: HashValue) -> list[bytes]:
 
 
 def encode_hash(value: HashValue, *, compress: bool) -> Iterator[bytes]:
-    """Yield a hash without its type."""
-    packed = packed_hash(value, compress=compress)
-    if packed is not None:
-        yield packed
-        return
+    """Yield a hash that is not a listpack, without its type."""
     if value.has_template:
         yield from encode_imported_hash(value, compress=compress)
         return
@@ -108,6 +108,13 @@ def _encode_timed(value: HashValue, *, compress: bool) -> Iterator[bytes]:
 
 def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
     """The hash of type `kind`. Raises RdbError."""
+    if kind == HASH_LISTPACK:
+        return hash_of_listpack(read_string(source), limits)
+    if kind == HASH_LISTPACK_EX:
+        read_time_ms(source)
+        return timed_hash_of_listpack(read_string(source), limits)
+    if kind == HASH_LISTPACK_EX_EARLY:
+        return timed_hash_of_listpack(read_string(source), limits)
     value = HashValue(limits)
     if kind == HASH:
         count = read_length(source)
@@ -130,18 +137,8 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
         for _ in range(count):
             after = read_length(source)
             _set_timed(value, read_string(source), read_string(source), after and after + first_ms - 1)
-    elif kind in (HASH_LISTPACK_EX, HASH_LISTPACK_EX_EARLY):
-        if kind == HASH_LISTPACK_EX:
-            read_time_ms(source)
-        listpack = read_string(source)
-        if not value.load_listpack(listpack, has_times=True):
-            _fill_timed(value, unpack_texts(listpack))
     elif kind in HASH_TEMPLATE_TYPES:
         value = read_imported_hash(source, kind, limits)
-    elif kind == HASH_LISTPACK:
-        listpack = read_string(source)
-        if not value.load_listpack(listpack, has_times=False):
-            _fill(value, unpack_texts(listpack))
     else:
         words = (unpack_zipmap if kind == HASH_ZIPMAP else unpack_ziplist)(read_string(source))
         if kind == HASH_ZIPLIST:
@@ -150,6 +147,26 @@ def read_hash(source: Source, kind: int, limits: Limits) -> HashValue:
             _demand_pairs(words)
             if value.set_words(words) < len(words) // 2:
                 raise RdbError(SAME_FIELD)
+    return _with_fields(value)
+
+
+def hash_of_listpack(listpack: bytes, limits: Limits) -> HashValue:
+    """The hash of a listpack without expiry times. Raises RdbError, EmptyValue."""
+    value = HashValue(limits)
+    if not value.load_listpack(listpack, has_times=False):
+        _fill(value, unpack_texts(listpack))
+    return _with_fields(value)
+
+
+def timed_hash_of_listpack(listpack: bytes, limits: Limits) -> HashValue:
+    """The hash of a listpack with expiry times. Raises RdbError, EmptyValue."""
+    value = HashValue(limits)
+    if not value.load_listpack(listpack, has_times=True):
+        _fill_timed(value, unpack_texts(listpack))
+    return _with_fields(value)
+
+
+def _with_fields(value: HashValue) -> HashValue:
     if not len(value):
         raise EmptyValue
     return value

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from .lengths import encode_string, encode_time_ms
-from .values import STRING
 
 EXPIRY_MS: Final = 252
+# The type of strings.
+STRING: Final = 0
 # Longer strings are written one by one, so that they are not copied.
 LONG_SIZE: Final = 64 * 1024
 

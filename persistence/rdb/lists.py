@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...store.companions.list_value import ListValue
+from ...store.image import Packed
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, read_length, read_string
@@ -24,11 +25,19 @@ LIST_TYPES: Final = (LIST, LIST_ZIPLIST, QUICKLIST, QUICKLIST_2)
 
 _PLAIN: Final = 1
 _PACKED: Final = 2
+# What is before the only node of a list: the type, the number of nodes, and its kind.
+_PLAIN_HEAD: Final = bytes((QUICKLIST_2, 1, _PLAIN))
+_PACKED_HEAD: Final = bytes((QUICKLIST_2, 1, _PACKED))
 
 
-def short_list(value: ListValue, *, compress: bool) -> bytes | None:
-    """A list of a single node, without its type; None for another one."""
-    return encode_length(1) + _node(value, 0, compress) if value.elements.nodes_count == 1 else None
+def packed_list(value: ListValue) -> Packed | None:
+    """A list of a single node; None for another one."""
+    elements = value.elements
+    if elements.nodes_count != 1:
+        return None
+    if elements.is_plain(0):
+        return _PLAIN_HEAD, elements.node(0)[0]
+    return _PACKED_HEAD, elements.listpack(0) or pack_texts(elements.node(0))
 
 
 def encode_list(value: ListValue, *, compress: bool) -> Iterator[bytes]:
@@ -55,6 +64,17 @@ def read_list(source: Source, kind: int, limits: Limits) -> ListValue:
         left = read_length(source)
         while left:
             left -= _read_part(value, source, kind, left)
+    return _settled(value)
+
+
+def list_of_listpack(listpack: bytes, limits: Limits) -> ListValue:
+    """The list of a single node, which is a listpack. Raises RdbError, EmptyValue."""
+    value = ListValue(limits)
+    _add_listpack(value, listpack)
+    return _settled(value)
+
+
+def _settled(value: ListValue) -> ListValue:
     if not len(value):
         raise EmptyValue
     value.settle_encoding()
@@ -76,6 +96,12 @@ def _read_part(value: ListValue, source: Source, kind: int, count: int) -> int:
         data = read_string(source)
         if container == _PLAIN:
             value.elements.append_node([data], True)
-        elif not value.elements.append_listpack(data):
-            value.elements.append_node(unpack_texts(data), False)
+        else:
+            _add_listpack(value, data)
     return 1
+
+
+def _add_listpack(value: ListValue, listpack: bytes) -> None:
+    """Add a node. Raises RdbError."""
+    if not value.elements.append_listpack(listpack):
+        value.elements.append_node(unpack_texts(listpack), False)

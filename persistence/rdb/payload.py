@@ -12,12 +12,13 @@ from ...store.limits import Limits
 from ...store.stream import Stream
 from ...store.value import Value
 from ..errors import RdbError
+from .keys import STRING
 from .lengths import encode_string, read_string, string_parts
 from .nodes import encode_short_value, read_short_value
 from .primitives import IS_COMPILED, has_right_end, payload_end
 from .source import Source
 from .stream import WITH_RELEASED
-from .values import STRING, VERSION, Content, encode_value, packed_value, read_value, type_of
+from .values import VERSION, Content, encode_packed, encode_value, packed_value, read_value, type_of
 
 TYPE_SIZE: Final = 1
 VERSION_SIZE: Final = 2
@@ -92,7 +93,7 @@ def _dumped(value: Value, *, now_ms: int, compress: bool) -> list[bytes]:
     elif isinstance(value, Companion):
         packed = packed_value(value, compress=compress)
         if packed is not None:
-            return [bytes((type_of(value),)) + packed]
+            return [packed[0][:TYPE_SIZE] + encode_packed(packed, compress=compress)]
     return list(_pieces(value, now_ms=now_ms, compress=compress))
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from ...store.companions.integers import as_integer
 from ...store.companions.set_value import HASHTABLE, INTSET, LISTPACK, SetValue
+from ...store.image import Packed
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, read_length, read_string
@@ -19,6 +20,8 @@ SET_LISTPACK: Final = 20
 SET_TYPES: Final = (SET, SET_INTSET, SET_LISTPACK)
 
 _TYPES: Final = {HASHTABLE: SET, INTSET: SET_INTSET, LISTPACK: SET_LISTPACK}
+_INTSET_HEAD: Final = bytes((SET_INTSET,))
+_LISTPACK_HEAD: Final = bytes((SET_LISTPACK,))
 # Members that are encoded at a time.
 _MEMBERS_AT_ONCE: Final = 256
 
@@ -28,21 +31,16 @@ def set_type(value: SetValue) -> int:
     return _TYPES[value.encoding]
 
 
-def packed_set(value: SetValue, *, compress: bool) -> bytes | None:
-    """A set that is an intset or a listpack, without its type; None if it is not one."""
-    if value.encoding == INTSET:
-        return encode_strings([pack_integers(value.integers)], compress)
-    if value.encoding == LISTPACK:
-        return encode_strings([value.listpack() or pack_texts(value.members())], compress)
-    return None
+def packed_set(value: SetValue) -> Packed | None:
+    """A set that is an intset or a listpack; None if it is not one."""
+    encoding = value.encoding
+    if encoding == LISTPACK:
+        return _LISTPACK_HEAD, value.listpack() or pack_texts(value.members())
+    return (_INTSET_HEAD, pack_integers(value.integers)) if encoding == INTSET else None
 
 
 def encode_set(value: SetValue, *, compress: bool) -> Iterator[bytes]:
-    """Yield a set without its type."""
-    packed = packed_set(value, compress=compress)
-    if packed is not None:
-        yield packed
-        return
+    """Yield a set that is a hash table, without its type."""
     yield encode_length(len(value))
     for members in value.member_parts(_MEMBERS_AT_ONCE):
         yield encode_strings(members, compress)
@@ -50,18 +48,32 @@ def encode_set(value: SetValue, *, compress: bool) -> Iterator[bytes]:
 
 def read_set(source: Source, kind: int, limits: Limits) -> SetValue:
     """The set of type `kind`. Raises RdbError."""
+    if kind == SET_INTSET:
+        return set_of_intset(read_string(source), limits)
+    if kind == SET_LISTPACK:
+        return set_of_listpack(read_string(source), limits)
+    return _with_members(_read_members(source, limits))
+
+
+def set_of_intset(intset: bytes, limits: Limits) -> SetValue:
+    """The set of an intset. Raises RdbError, EmptyValue."""
     value = SetValue(limits)
-    if kind == SET:
-        value = _read_members(source, limits)
-    elif kind == SET_INTSET:
-        value.load_integers(unpack_integers(read_string(source)))
-    else:
-        listpack = read_string(source)
-        if not value.load_listpack(listpack):
-            members = unpack_texts(listpack)
-            if len(set(members)) < len(members):
-                raise _double()
-            value.load_members(members)
+    value.load_integers(unpack_integers(intset))
+    return _with_members(value)
+
+
+def set_of_listpack(listpack: bytes, limits: Limits) -> SetValue:
+    """The set of a listpack. Raises RdbError, EmptyValue."""
+    value = SetValue(limits)
+    if not value.load_listpack(listpack):
+        members = unpack_texts(listpack)
+        if len(set(members)) < len(members):
+            raise _double()
+        value.load_members(members)
+    return _with_members(value)
+
+
+def _with_members(value: SetValue) -> SetValue:
     if not len(value):
         raise EmptyValue
     return value

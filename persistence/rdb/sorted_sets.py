@@ -12,11 +12,12 @@ from typing import Final
 
 from ...store.companions.scores import NEW
 from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
+from ...store.image import Packed
 from ...store.limits import Limits
 from ..errors import EmptyValue, RdbError
 from .lengths import encode_length, read_length, read_string
 from .source import Source
-from .texts import encode_scored, encode_strings, pack_places, read_members, unpack_texts
+from .texts import encode_scored, pack_joined_places, pack_places, read_members, unpack_texts
 from .ziplist import unpack_ziplist
 
 SORTED_SET_TEXTS: Final = 3
@@ -27,6 +28,7 @@ SORTED_SET_TYPES: Final = (SORTED_SET_TEXTS, SORTED_SET, SORTED_SET_ZIPLIST, SOR
 
 NAN_SCORE: Final = "Zset with NAN score detected"
 SAME_MEMBER: Final = "Duplicate zset fields detected"
+_LISTPACK_HEAD: Final = bytes((SORTED_SET_LISTPACK,))
 # Members that are encoded at a time.
 _MEMBERS_AT_ONCE: Final = 256
 # Lengths of a text that stand for a number without one.
@@ -38,19 +40,16 @@ def sorted_set_type(value: SortedSetValue) -> int:
     return SORTED_SET_LISTPACK if value.encoding == LISTPACK else SORTED_SET
 
 
-def packed_sorted_set(value: SortedSetValue, *, compress: bool) -> bytes | None:
-    """A sorted set that is a listpack, without its type; None if it is not one."""
+def packed_sorted_set(value: SortedSetValue) -> Packed | None:
+    """A sorted set that is a listpack; None if it is not one."""
     if value.encoding != LISTPACK:
         return None
-    return encode_strings([pack_places(value.places())], compress)
+    joined = value.joined_places()
+    return _LISTPACK_HEAD, pack_places(value.places()) if joined is None else pack_joined_places(joined)
 
 
 def encode_sorted_set(value: SortedSetValue, *, compress: bool) -> Iterator[bytes]:
-    """Yield a sorted set without its type."""
-    packed = packed_sorted_set(value, compress=compress)
-    if packed is not None:
-        yield packed
-        return
+    """Yield a sorted set that is not a listpack, without its type."""
     size = len(value)
     yield encode_length(size)
     # From the highest score on, as in Redis, which adds each at the front then.
@@ -60,6 +59,8 @@ def encode_sorted_set(value: SortedSetValue, *, compress: bool) -> Iterator[byte
 
 def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue:
     """The sorted set of type `kind`. Raises RdbError."""
+    if kind == SORTED_SET_LISTPACK:
+        return sorted_set_of_listpack(read_string(source), limits)
     value = SortedSetValue(limits)
     if kind == SORTED_SET:
         value.become_skiplist()
@@ -78,12 +79,20 @@ def read_sorted_set(source: Source, kind: int, limits: Limits) -> SortedSetValue
         for _ in range(read_length(source)):
             _put(value, read_string(source), _text_score(source))
         value.shrink()
-    elif kind == SORTED_SET_LISTPACK:
-        listpack = read_string(source)
-        if not value.load_listpack(listpack):
-            _fill(value, unpack_texts(listpack))
     else:
         _fill(value, unpack_ziplist(read_string(source)))
+    return _with_members(value)
+
+
+def sorted_set_of_listpack(listpack: bytes, limits: Limits) -> SortedSetValue:
+    """The sorted set of a listpack. Raises RdbError, EmptyValue."""
+    value = SortedSetValue(limits)
+    if not value.load_listpack(listpack):
+        _fill(value, unpack_texts(listpack))
+    return _with_members(value)
+
+
+def _with_members(value: SortedSetValue) -> SortedSetValue:
     if not len(value):
         raise EmptyValue
     return value

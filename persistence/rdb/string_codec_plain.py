@@ -11,10 +11,9 @@ from typing import Final
 
 from ...store.value import Value
 from ..errors import RdbError
-from .keys import EXPIRY_MS, LONG_SIZE, encode_name
+from .keys import EXPIRY_MS, LONG_SIZE, STRING, encode_name
 from .lengths import encode_string, read_string, read_time_ms
 from .source import Source
-from .values import STRING
 
 # Encoded bytes from which on a call returns, so that each call is short.
 PIECE_SIZE: Final = 4096

@@ -42,12 +42,18 @@ except ImportError:  # there was no C compiler at installation
         unpack_texts,
     )
 
+try:
+    from .small_codec import pack_joined_places
+except ImportError:  # there was no C compiler at installation
+    from .small_codec_plain import pack_joined_places
+
 __all__ = [
     "encode_elements",
     "encode_scored",
     "encode_strings",
     "encode_timed",
     "pack_integers",
+    "pack_joined_places",
     "pack_places",
     "pack_texts",
     "read_indexed",

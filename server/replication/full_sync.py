@@ -19,7 +19,7 @@ from ...commands.clients.replica import ReplicaState
 from ...persistence.background import BackgroundFile
 from ...persistence.files import Files
 from ...persistence.placing import StreamPlace
-from ...store.image import Part, StoreImage
+from ...store.image import Pack, Part, StoreImage
 from ..configuration.config import Config
 from ..storage.image_job import Job, JobRunner
 from ..storage.paths import dump_path
@@ -47,6 +47,10 @@ class SnapshotMaker(Protocol):
 
     def take_image(self) -> StoreImage:
         """An image of the dataset with all effects so far."""
+        ...
+
+    def packing(self) -> Pack:
+        """What packs small values for the blocks that follow."""
         ...
 
     def rdb_blocks(self, parts: Iterable[Part], *, place: StreamPlace, has_libraries: bool = True) -> Iterator[bytes]:
@@ -180,7 +184,7 @@ class FullSync:
                 link.write(b"+FULLRESYNC %b %d\r\n" % (place.replid.encode(), place.offset))
         self._served = links
         replica = links[0].replica
-        parts: Iterable[Part] = () if replica.wants_no_keys else image.parts()
+        parts: Iterable[Part] = () if replica.wants_no_keys else image.parts(self._maker.packing())
         make = self._maker.rows_blocks if replica.takes_rows else self._maker.rdb_blocks
         return image, make(parts, place=place, has_libraries=not replica.wants_no_libraries)
 

@@ -16,6 +16,7 @@ from ...persistence.aof import AppendOnlyLog
 from ...persistence.errors import LoadError, LogError, RdbError, explain
 from ...persistence.placing import StreamPlace
 from ...persistence.rdb.file import in_steps, own_aux, write_file
+from ...persistence.rdb.values import packing
 from ...store.database import Database
 from ...store.errors import GenericError
 from ...store.image import parts_now
@@ -111,7 +112,7 @@ class Loading:
             return self._log_keeper.files.read_blocks(dump_path(self._config), BLOCK_SIZE)
         config, now_ms = self._config, self._context.now_ms
         aux = own_aux(now_ms=now_ms, used_memory=0, is_aof_base=True)
-        parts = parts_now(self._context.store, now_ms=now_ms)
+        parts = parts_now(self._context.store, packing(compress=config.rdbcompression), now_ms=now_ms)
         return write_file(
             parts,
             aux,
@@ -224,7 +225,8 @@ class Loading:
         if from_disk:
             blocks = self._log_keeper.files.read_blocks(path, BLOCK_SIZE)
         else:
-            parts, libraries = parts_now(context.store, now_ms=context.now_ms), context.libraries.codes
+            parts = parts_now(context.store, packing(compress=False), now_ms=context.now_ms)
+            libraries = context.libraries.codes
             blocks = iter(list(write_file(parts, {}, now_ms=context.now_ms, compress=False, libraries=libraries)))
 
         def fill(replay: Replay) -> None:

@@ -17,11 +17,12 @@ from ...persistence.background import BackgroundFile
 from ...persistence.errors import LogError, LogFailure, explain
 from ...persistence.placing import StreamPlace
 from ...persistence.rdb.file import BLOCK_SIZE, own_aux, write_file
+from ...persistence.rdb.values import packing
 from ...persistence.rows.blocks import framed
 from ...persistence.rows.streams import ROWS
 from ...persistence.snapshot import snapshot
 from ...store.errors import GenericError
-from ...store.image import Part, StoreImage, parts_now
+from ...store.image import Pack, Part, StoreImage, parts_now
 from ..configuration.config import Config
 from ..configuration.directive_kinds import SavePoints
 from ..configuration.directives import BY_NAME
@@ -369,7 +370,7 @@ class Snapshots:
         place = self.find_place()
         image = self.take_image()
         changes_count = self._count_changes()
-        blocks = self.rdb_blocks(image.parts(), place=place)
+        blocks = self.rdb_blocks(image.parts(self.packing()), place=place)
         file = BackgroundFile(self._log_keeper.files, dump_path(self._config), blocks, self.runner.thread())
 
         def finish(size: int) -> None:
@@ -421,7 +422,7 @@ class Snapshots:
             self._abort(self.save)
             logger.warning("%s", reason)
         try:
-            parts = parts_now(self._context.store, now_ms=self._clock())
+            parts = parts_now(self._context.store, self.packing(), now_ms=self._clock())
             blocks = self._reporting(self.rdb_blocks(parts, place=self.find_place()))
             self._log_keeper.files.replace(dump_path(self._config), blocks)
         except OSError as error:
@@ -481,8 +482,12 @@ class Snapshots:
     def _base_blocks(self, log: AppendOnlyLog, image: StoreImage) -> Iterator[bytes]:
         """The base of a log in the configured form."""
         if log.has_rdb_base:
-            return self.rdb_blocks(image.parts(), is_aof_base=True)
+            return self.rdb_blocks(image.parts(self.packing()), is_aof_base=True)
         return log.base_blocks(snapshot(image.parts(), self._context.libraries.codes))
+
+    def packing(self) -> Pack:
+        """What packs small values for the blocks of an RDB file or of rows."""
+        return packing(compress=self._config.rdbcompression)
 
     def rdb_blocks(
         self,

@@ -88,6 +88,12 @@ cdef class PackedTexts:
         """See `packed_texts_plain`."""
         return texts_between(&self.block, 0, self.block.count, 0)
 
+    def joined(self):
+        """See `packed_texts_plain`."""
+        if self.block.long_count:
+            return None
+        return PyBytes_FromStringAndSize(<const char *>self.block.data, self.block.size)
+
     def between(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t skip=0):
         """See `packed_texts_plain`."""
         self.demand(start, stop)

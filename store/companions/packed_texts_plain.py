@@ -43,6 +43,11 @@ class PackedTexts:
         """All texts."""
         return self._texts.copy()
 
+    def joined(self) -> bytes | None:
+        """All texts in one piece, each between two bytes that are its length. None if the caller must join them itself:
+        one has 255 bytes or more; or without C."""
+        return None
+
     def between(self, start: int, stop: int, skip: int = 0) -> list[bytes]:
         """The texts from one index on, before another one, without the first `skip` bytes of each. Raises
         IndexError."""

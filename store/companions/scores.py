@@ -151,6 +151,10 @@ class FewScores(Scores):
         """The places of all members."""
         return self._places.all()
 
+    def joined_places(self) -> bytes | None:
+        """The places of all members in one piece: see `PackedTexts.joined`."""
+        return self._places.joined()
+
     def load(self, listpack: bytes) -> bool:
         """Take over the members of a listpack with their scores, while there are none. Returns False if the caller must
         read them: see `PackedTexts.load_scored`."""

@@ -99,6 +99,13 @@ class SortedSetValue(Companion):
         assert isinstance(scores, FewScores)
         return scores.places()
 
+    def joined_places(self) -> bytes | None:
+        """The places of all members of a listpack in one piece, unless the caller must join `places`: see
+        `PackedTexts.joined`."""
+        scores = self._scores
+        assert isinstance(scores, FewScores)
+        return scores.joined_places()
+
     def items(self) -> Iterator[tuple[bytes, float]]:
         """Yield the members with their scores, ascending. They must not change meanwhile."""
         for start in range(0, len(self), MEMBERS_AT_ONCE):

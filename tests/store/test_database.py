@@ -293,6 +293,17 @@ def test_clear_reports_only_keys_that_existed() -> None:
     assert not db.keys
 
 
+def test_many_new_keys_are_ready_without_their_names() -> None:
+    db = Database(0)
+    assert db.add_many([(b"stream", Stream(Limits()), None), (b"text", b"v", NOW_MS)]) is None
+    assert db.is_all_ready
+    assert not db.ready
+    assert (set(db.keys), times(db), set(db.streams)) == ({b"stream", b"text"}, {b"text": NOW_MS}, {b"stream"})
+    assert db.add_many([(b"other", b"v", None), (b"text", b"w", None), (b"last", b"v", None)]) == b"text"
+    assert set(db.keys) == {b"stream", b"text", b"other"}
+    db.check()
+
+
 def test_swap_exchanges_keys_and_notifies_both_sides() -> None:
     first, second = Store(2).databases
     first.put(b"a", b"1")
