@@ -31,7 +31,7 @@ def set_type(value: SetValue) -> int:
 def packed_set(value: SetValue, *, compress: bool) -> bytes | None:
     """A set that is an intset or a listpack, without its type; None if it is not one."""
     if value.encoding == INTSET:
-        return encode_strings([pack_integers(value.integers)], compress)
+        return encode_strings([value.integers.intset() or pack_integers(value.integers.numbers())], compress)
     if value.encoding == LISTPACK:
         return encode_strings([value.listpack() or pack_texts(value.members())], compress)
     return None

@@ -31,10 +31,10 @@ class SortedSetValue(Companion):
     type_name: ClassVar[bytes] = b"zset"
     type_number: ClassVar[int] = 3
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, scores: Scores | None = None) -> None:
         super().__init__(limits)
         # Of a listpack, `FewScores`.
-        self._scores: Scores = FewScores()
+        self._scores: Scores = FewScores() if scores is None else scores
 
     def __len__(self) -> int:
         return len(self._scores)
@@ -63,6 +63,10 @@ class SortedSetValue(Companion):
     def scores(self, members: list[bytes]) -> list[float | None]:
         """Like `score`, for many members."""
         return self._scores.get_all(members)
+
+    def having(self, members: list[bytes]) -> list[bytes]:
+        """Those of the members that are there."""
+        return self._scores.having(members)
 
     def rank(self, member: bytes) -> int | None:
         """The number of members before this one; None if there is no such member."""
@@ -102,11 +106,6 @@ class SortedSetValue(Companion):
         for start in range(0, len(self), MEMBERS_AT_ONCE):
             yield from self.scored(start, min(start + MEMBERS_AT_ONCE, len(self)))
 
-    def members_in_turn(self) -> Iterator[bytes]:
-        """Yield the members, descending, as Redis looks at them. They must not change meanwhile."""
-        for stop in range(len(self), 0, -MEMBERS_AT_ONCE):
-            yield from self.members(max(stop - MEMBERS_AT_ONCE, 0), stop, reverse=True)
-
     def at(self, index: int) -> bytes:
         """The member at an index, in an order that lasts until a member comes or goes."""
         return self._scores.at(index)
@@ -114,6 +113,14 @@ class SortedSetValue(Companion):
     def at_each(self, indexes: list[int]) -> list[bytes]:
         """Like `at`, for many indexes at once."""
         return self._scores.at_each(indexes)
+
+    def words_at(self, indexes: list[int]) -> list[bytes | float]:
+        """Like `at_each`, each member with its score after it."""
+        return self._scores.words_at(indexes)
+
+    def place_at(self, rank: int) -> bytes:
+        """The place of the member of a rank: see `places_plain`."""
+        return self._scores.place_at(rank)
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `Members.scan`; few members are in the order of their scores."""
@@ -208,9 +215,7 @@ class SortedSetValue(Companion):
             self._take(FewScores())
 
     def copy(self) -> SortedSetValue:
-        twin = SortedSetValue(self.limits)
-        twin._scores = self._scores.copy()
-        return twin
+        return SortedSetValue(self.limits, self._scores.copy())
 
     def heaps(self) -> list[Any]:
         return self._scores.heaps()
