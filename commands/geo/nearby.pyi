@@ -1,7 +1,6 @@
 def add_nearby(
     scored: list[tuple[bytes, float]],
-    first: float,
-    after: float,
+    ranges: list[tuple[float, float]],
     longitude: float,
     latitude: float,
     radius: float,

@@ -36,6 +36,7 @@ FEW_BATCH_COUNT: Final = 16
 
 # A sorted set with no more members is read as a whole.
 FEW_COUNT: Final = 128
+ANY_SCORE: Final = [(-math.inf, math.inf)]
 # Compiled code calls these in less time than names that are imported, which it looks up at each call.
 _add_nearby: Final = add_nearby
 _place_of: Final = place_of
@@ -200,6 +201,8 @@ class Search:
             return found.members
         indexes = self._order(found)
         if self.destination is None:
+            if not self._has_parts:
+                return [found.members[index] for index in indexes]
             return [self._shown(found, index) for index in indexes]
         stored = self._empty(context)
         self._put(stored, found, indexes)
@@ -226,9 +229,7 @@ class Search:
         looked at.
         """
         if len(value) <= FEW_COUNT:
-            scored = value.scored(0, len(value))
-            for first, after in self._cell_ranges():
-                self._add_members(scored, found, self._limit, first, after)
+            self._add_members(value.scored(0, len(value)), found, self._limit, self._cell_ranges())
             return True
         ranges: Iterable[Range] = self._ranges(value)
         if len(value) > STEP_COUNT and not self.any:
@@ -242,7 +243,7 @@ class Search:
                 if left <= 0:
                     return False
                 end = min(begin + batch, stop)
-                self._add_members(value.scored(begin, end), found, limit)
+                self._add_members(value.scored(begin, end), found, limit, ANY_SCORE)
                 if limit and len(found) >= limit:
                     return True
                 left -= end - begin
@@ -253,7 +254,7 @@ class Search:
         limit = self._limit
         for start, stop in self._ranges(value):
             for begin in range(start, stop, BATCH_COUNT):
-                self._add_members(value.scored(begin, min(begin + BATCH_COUNT, stop)), found, limit)
+                self._add_members(value.scored(begin, min(begin + BATCH_COUNT, stop)), found, limit, ANY_SCORE)
                 if limit and len(found) >= limit:
                     return
                 yield
@@ -299,14 +300,14 @@ class Search:
         scored: list[tuple[bytes, float]],
         found: Found,
         limit: int,
-        first: float = -math.inf,
-        after: float = math.inf,
+        ranges: list[tuple[float, float]],
     ) -> None:
-        """Add members with scores in a range that are in the shape, until there are as many as `limit`, unless 0."""
+        """Add members with scores in these ranges that are in the shape, until there are as many as `limit`, unless
+        0."""
         shape = self.shape
         radius, half_width, half_height = shape.sizes()
         _add_nearby(
-            scored, first, after, shape.longitude, shape.latitude, radius, half_width, half_height,
+            scored, ranges, shape.longitude, shape.latitude, radius, half_width, half_height,
             found.members, found.scores, found.distances, limit,
         )  # fmt: skip
 
