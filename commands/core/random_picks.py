@@ -25,13 +25,18 @@ _draw: Final = random.random
 OUT_OF_RANGE: Final = b"value is out of range, value must between %d and %d" % (-INT64_MAX, INT64_MAX)
 
 
+def random_index(size: int) -> int:
+    """A number below `size`, in less time than by `random.randrange`."""
+    return int(_draw() * size)
+
+
 def distinct_indexes(size: int, count: int) -> list[int]:
     """`count` different numbers below `size`; if these are many of them, ascending, else in random order."""
     if count * MANY_PART < size:
         drawn: set[int] = set()
         picked: list[int] = []
         while len(picked) < count:
-            index = int(_draw() * size)
+            index = random_index(size)
             if index not in drawn:
                 drawn.add(index)
                 picked.append(index)
@@ -51,7 +56,7 @@ def distinct_indexes(size: int, count: int) -> list[int]:
 
 def repeated_indexes(size: int, count: int) -> list[int]:
     """`count` numbers below `size`, which may repeat."""
-    return [int(_draw() * size) for _ in range(count)]
+    return [random_index(size) for _ in range(count)]
 
 
 def repeated_picks(members: list[bytes], count: int) -> Reply:

@@ -10,7 +10,14 @@ from ...protocol.replies import Reply
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import GenericError, syntax_error
 from ..core.numbers import INT64_MAX
-from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_indexes, repeated_picks
+from ..core.random_picks import (
+    PICKS_PER_PIECE,
+    distinct_indexes,
+    pick_count,
+    random_index,
+    repeated_indexes,
+    repeated_picks,
+)
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from .long_ranges import scored_bulks
@@ -60,7 +67,7 @@ def zrandmember(context: Context, argv: list[bytes]) -> Reply:
         return None if count is None else []
     size = len(value)
     if count is None:
-        return value.at(random.randrange(size))
+        return value.at(random_index(size))
     if count < -max(PICKS_PER_PIECE, size):
         if not has_scores:
             return repeated_picks(value.members(0, size), -count)

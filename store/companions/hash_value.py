@@ -180,6 +180,12 @@ class HashValue(Companion):
             return [field for field, _ in self._items()], 0
         return self._members.scan(cursor, count, is_packed=self._encoding != HASHTABLE)
 
+    def scan_words(self, cursor: int, count: int) -> tuple[list[bytes], int]:
+        """Like `scan`, each field with its value after it."""
+        if self._has_template:
+            return [word for pair in self._items() for word in pair], 0
+        return self._members.scan_words(cursor, count, is_packed=self._encoding != HASHTABLE)
+
     # -- expiry times ----------------------------------------------------------------------------
 
     def due_ms(self, field: bytes) -> int | None:

@@ -221,6 +221,15 @@ class Members:
         names = self._few.names()
         return (names, 0) if is_packed else scan_keys(names, cursor, count)
 
+    def scan_words(self, cursor: int, count: int, *, is_packed: bool) -> tuple[list[bytes], int]:
+        """Like `scan`, each member with its text after it."""
+        if self._many is not None:
+            return self._many.scan_words(cursor, count)
+        if is_packed:
+            return self._few.words(), 0
+        names, cursor = scan_keys(self._few.names(), cursor, count)
+        return [word for name in names for word in (name, self._few.get(name) or b"")], cursor
+
     # -- expiry times ----------------------------------------------------------------------------
 
     @property
@@ -292,8 +301,7 @@ class Members:
         """The first expiry time, and the member that has it; None if no member has one."""
         if self._times is not None:
             return self._times.first()
-        name = self._few.first_timed()
-        return None if name is None else (self._few.time(name), name)
+        return self._few.first_timed()
 
     # -- keeping ---------------------------------------------------------------------------------
 

@@ -513,7 +513,7 @@ cdef class PackedPairs:
             if due_ms and (first == NULL or due_ms < first_ms):
                 first, first_ms = item, due_ms
             item = next_pair(item, True)
-        return None if first == NULL else text_of(first)
+        return None if first == NULL else (first_ms, text_of(first))
 
     cdef int make_timed(self) except -1:
         """Have an item for the time of each pair from now on."""

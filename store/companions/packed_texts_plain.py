@@ -205,10 +205,13 @@ class PackedPairs:
         """The times by name, in the order of the pairs."""
         return {name: self._times[name] for name in self._pairs if name in self._times}
 
-    def first_timed(self) -> bytes | None:
-        """The name with the first time, of several ones the first name; None if none has a time."""
+    def first_timed(self) -> tuple[int, bytes] | None:
+        """The first time, and the name that has it, of several ones the first; None if none has a time."""
         times = self.times()
-        return min(times, key=times.__getitem__) if times else None
+        if not times:
+            return None
+        name = min(times, key=times.__getitem__)
+        return times[name], name
 
     def set_time(self, name: bytes, due_ms: int, in_order: bool) -> bool:
         """Set the time of a name, or remove it if it is 0. Returns whether there is such a name.
