@@ -154,6 +154,20 @@ def place_of(double score):
     return longitude, latitude
 
 
+def score_of(double longitude, double latitude):
+    """See `geohash.score_of`."""
+    cdef Cell cell = cell_of(longitude, latitude, STEP_MAX)
+    return spread(cell.row) | spread(cell.column) << 1
+
+
+def distance_of(double one, double other):
+    """See `nearby_plain.distance_of`."""
+    cdef double longitude, latitude, other_longitude, other_latitude
+    find_place(one, &longitude, &latitude)
+    find_place(other, &other_longitude, &other_latitude)
+    return distance(longitude, latitude, other_longitude, other_latitude)
+
+
 cdef inline void find_place(double score, double *longitude, double *latitude) noexcept nogil:
     cdef uint64_t bits = bits_of(score)
     longitude[0] = middle(gather(bits >> 1), LONGITUDE_MAX)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from .geohash import Cell, place_of, text_of
+from .geohash import Cell, place_of, score_of, text_of
 from .shapes import Shape, distance, latitude_distance
 
-__all__ = ["add_nearby", "cell_ranges", "place_of", "shown_distance", "text_of"]
+__all__ = ["add_nearby", "cell_ranges", "distance_of", "place_of", "score_of", "shown_distance", "text_of"]
 
 _DISTANCE_SCALE: Final = 10_000
 _INT64_MAX: Final = 2**63 - 1
@@ -69,6 +69,11 @@ def cell_ranges(
         ranges.append((float(first), float(after)))
         before = None if cell is center else cell
     return ranges
+
+
+def distance_of(one: float, other: float) -> float:
+    """The distance in meters of the places of two scores."""
+    return distance(*place_of(one), *place_of(other))
 
 
 def shown_distance(size: float) -> bytes:

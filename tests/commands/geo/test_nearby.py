@@ -67,3 +67,10 @@ def test_both_forms_show_distances_and_places_alike() -> None:
     for score in [*ODD_SCORES, *(float(rnd.randrange(2**52)) for _ in range(2_000))]:
         assert nearby.text_of(score) == nearby_plain.text_of(score)
         assert nearby.place_of(score) == nearby_plain.place_of(score)
+    for _ in range(2_000):
+        longitude = rnd.choice([rnd.uniform(-180, 180), 180.0, -180.0])
+        latitude = rnd.choice([rnd.uniform(-85.05112878, 85.05112878), 85.05112878, -85.05112878])
+        score = nearby.score_of(longitude, latitude)
+        assert score == nearby_plain.score_of(longitude, latitude)
+        other = float(rnd.choice([rnd.randrange(2**52), *ODD_SCORES]))
+        assert nearby.distance_of(float(score), other) == nearby_plain.distance_of(float(score), other)
