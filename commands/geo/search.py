@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator
 from typing import Any, Final
 
 from ...protocol.encoder import ENCODERS
@@ -22,10 +22,8 @@ from .arguments import number, place, unit
 from .shapes import Shape
 
 try:
-    from ...store.companions.places import score_bytes
     from .nearby import add_nearby, cell_ranges, place_of, shown_distance
 except ImportError:  # there was no C compiler at installation
-    from ...store.companions.places_plain import score_bytes
     from .nearby_plain import add_nearby, cell_ranges, place_of, shown_distance
 
 NOT_A_PLACE: Final = b"could not decode requested zset member"
@@ -40,7 +38,6 @@ ANY_SCORE: Final = [(-math.inf, math.inf)]
 # Compiled code calls these in less time than names that are imported, which it looks up at each call.
 _add_nearby: Final = add_nearby
 _place_of: Final = place_of
-_score_bytes: Final = score_bytes
 _shown_distance: Final = shown_distance
 
 # The ranks from and before which members are.
@@ -208,10 +205,9 @@ class Search:
         self._put(stored, found, indexes)
         return self._store(context, argv, self.destination, stored, len(indexes), event)
 
-    def _ranges(self, value: SortedSetValue) -> Iterator[Range]:
-        """Yield the ranks from and before which the members of each cell are."""
-        for first, after in self._cell_ranges():
-            yield value.rank_of_place(_score_bytes(first)), value.rank_of_place(_score_bytes(after))
+    def _ranges(self, value: SortedSetValue) -> list[Range]:
+        """The ranks from and before which the members of each cell are, without cells that have none."""
+        return value.score_ranks(self._cell_ranges())
 
     def _cell_ranges(self) -> list[tuple[float, float]]:
         """The scores of the members of each cell: see `nearby_plain.cell_ranges`."""
@@ -231,11 +227,10 @@ class Search:
         if len(value) <= FEW_COUNT:
             self._add_members(value.scored(0, len(value)), found, self._limit, self._cell_ranges())
             return True
-        ranges: Iterable[Range] = self._ranges(value)
-        if len(value) > STEP_COUNT and not self.any:
-            ranges = list(ranges)
-            if sum([stop - start for start, stop in ranges]) > STEP_COUNT:
-                return False
+        ranges = self._ranges(value)
+        is_long = len(value) > STEP_COUNT and not self.any
+        if is_long and sum([stop - start for start, stop in ranges]) > STEP_COUNT:
+            return False
         limit, left = self._limit, STEP_COUNT
         batch = min(2 * limit + FEW_BATCH_COUNT, BATCH_COUNT) if limit else BATCH_COUNT
         for start, stop in ranges:

@@ -8,11 +8,20 @@ from .members import Members
 
 try:
     from .packed_texts import PackedTexts
-    from .places import pack_score, place_of, score_of, scored_of, unpack_score, unpack_scores, words_of
+    from .places import pack_score, place_of, score_bytes, score_of, scored_of, unpack_score, unpack_scores, words_of
     from .score_order import ScoreOrder
 except ImportError:  # there was no C compiler at installation
     from .packed_texts_plain import PackedTexts  # type: ignore[assignment]
-    from .places_plain import pack_score, place_of, score_of, scored_of, unpack_score, unpack_scores, words_of
+    from .places_plain import (
+        pack_score,
+        place_of,
+        score_bytes,
+        score_of,
+        scored_of,
+        unpack_score,
+        unpack_scores,
+        words_of,
+    )
     from .score_order_plain import ScoreOrder  # type: ignore[assignment]
 
 SCORE_SIZE: Final = 8
@@ -78,6 +87,10 @@ class Scores:
 
     def rank(self, place: bytes) -> int:
         """The number of members before a place, whether it is there or not."""
+        raise NotImplementedError
+
+    def score_ranks(self, ranges: list[tuple[float, float]]) -> list[tuple[int, int]]:
+        """See `ScoreOrder.score_ranks`."""
         raise NotImplementedError
 
     def members(self, start: int, stop: int) -> list[bytes]:
@@ -190,6 +203,10 @@ class FewScores(Scores):
     def rank(self, place: bytes) -> int:
         return self._places.rank(place)
 
+    def score_ranks(self, ranges: list[tuple[float, float]]) -> list[tuple[int, int]]:
+        ranks = [(self.rank(score_bytes(first)), self.rank(score_bytes(after))) for first, after in ranges]
+        return [(start, stop) for start, stop in ranks if start < stop]
+
     def members(self, start: int, stop: int) -> list[bytes]:
         return self._places.between(start, stop, SCORE_SIZE)
 
@@ -295,6 +312,9 @@ class ManyScores(Scores):
 
     def rank(self, place: bytes) -> int:
         return self._order.rank(place)
+
+    def score_ranks(self, ranges: list[tuple[float, float]]) -> list[tuple[int, int]]:
+        return self._order.score_ranks(ranges)
 
     def members(self, start: int, stop: int) -> list[bytes]:
         return self._order.between(start, stop, SCORE_SIZE)

@@ -77,6 +77,11 @@ class SortedSetValue(Companion):
         """The number of members before a place."""
         return self._scores.rank(place)
 
+    def score_ranks(self, ranges: list[tuple[float, float]]) -> list[tuple[int, int]]:
+        """The ranks from and before which the scores are that are from the first number of a range on and before the
+        second, without ranges that have no member."""
+        return self._scores.score_ranks(ranges)
+
     def members(self, start: int, stop: int, *, reverse: bool = False) -> list[bytes]:
         """The members from rank `start` on, before rank `stop`, ascending or descending."""
         found = self._scores.members(start, stop) if start < stop else []
