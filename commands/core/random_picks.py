@@ -19,6 +19,8 @@ MANY_PART: Final = 3
 DRAWN_SIZE: Final = 4
 DRAWN_BITS: Final = 8 * DRAWN_SIZE
 DRAWN_AT_ONCE: Final = 4_096
+# No more numbers are drawn in less time one by one.
+DRAWN_ONE_BY_ONE: Final = 32
 # Compiled code calls this in less time than an attribute of a module.
 _draw: Final = random.random
 
@@ -44,6 +46,12 @@ def distinct_indexes(size: int, count: int) -> list[int]:
     # Knuth's algorithm S: a number is taken with the chance that is left.
     found: list[int] = []
     left = count
+    if size <= DRAWN_ONE_BY_ONE:
+        for index in range(size):
+            if _draw() * (size - index) < left:
+                found.append(index)
+                left -= 1
+        return found
     for start in range(0, size, DRAWN_AT_ONCE):
         drawn_count = min(DRAWN_AT_ONCE, size - start)
         numbers: tuple[int, ...] = struct.unpack(f"={drawn_count}I", random.randbytes(DRAWN_SIZE * drawn_count))
