@@ -1073,6 +1073,19 @@ cdef class KeyTable:
                 values.append(None if entry == NULL else value_of(entry))
         return values
 
+    def having(self, list keys not None, bint wanted):
+        """See `key_table_plain`."""
+        cdef Found found
+        cdef Py_ssize_t start, stop, index
+        cdef list kept = []
+        for start in range(0, len(keys), FETCHED_MAX):
+            stop = min(start + FETCHED_MAX, len(keys))
+            self.fetch_entries(keys, start, stop)
+            for index in range(start, stop):
+                if (self.find(keys[index], &found) != NULL) == wanted:
+                    kept.append(keys[index])
+        return kept
+
     def pop_keys(self, list keys not None):
         """See `key_table_plain`."""
         cdef Py_ssize_t start, stop, index

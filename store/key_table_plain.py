@@ -69,6 +69,10 @@ class KeyTable:
         """The value of each key, None for each that is not there."""
         return [self._values.get(key) for key in keys]
 
+    def having(self, keys: list[bytes], wanted: bool) -> list[bytes]:
+        """Those of the keys that are there, or with `wanted` False those that are not."""
+        return [key for key in keys if (key in self._values) is wanted]
+
     def get_live(self, key: bytes, now_ms: int) -> Value | None:
         """The value of a key; None if there is no such key, or if its expiry time is before `now_ms`."""
         due_ms = self._due.get(key)

@@ -11,16 +11,17 @@ from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from ..sorted_sets.members import zadd
 from .arguments import UNIT, place, unit
-from .geohash import score_of
-from .shapes import distance
 
 try:
-    from .nearby import place_of, shown_distance, text_of
+    from .nearby import distance_of, place_of, score_of, shown_distance, text_of
 except ImportError:  # there was no C compiler at installation
-    from .nearby_plain import place_of, shown_distance, text_of
+    from .nearby_plain import distance_of, place_of, score_of, shown_distance, text_of
 
 # Compiled code calls these in less time than names that are imported, which it looks up at each call.
+_distance_of: Final = distance_of
 _place_of: Final = place_of
+_score_of: Final = score_of
+_shown_distance: Final = shown_distance
 _text_of: Final = text_of
 
 ADD_OPTIONS: Final = frozenset((b"NX", b"XX", b"CH"))
@@ -64,13 +65,14 @@ def geoadd(context: Context, argv: list[bytes]) -> Reply:
     first = 2
     while first < len(argv) and argv[first].upper() in ADD_OPTIONS:
         first += 1
-    options = {word.upper() for word in argv[2:first]}
-    if (len(argv) - first) % 3 or {b"NX", b"XX"} <= options:
+    options = [word.upper() for word in argv[2:first]]
+    if (len(argv) - first) % 3 or (b"NX" in options and b"XX" in options):
         raise syntax_error()
     words = [b"zadd", *argv[1:first]]
     for index in range(first, len(argv), 3):
         longitude, latitude = place(argv[index], argv[index + 1])
-        words += (b"%d" % score_of(longitude, latitude), argv[index + 2])
+        words.append(b"%d" % _score_of(longitude, latitude))
+        words.append(argv[index + 2])
     return zadd(context, words)
 
 
@@ -106,7 +108,7 @@ def geodist(context: Context, argv: list[bytes]) -> Reply:
     one, other = value.score(argv[2]), value.score(argv[3])
     if one is None or other is None:
         return None
-    return shown_distance(distance(*place_of(one), *place_of(other)) / meters)
+    return _shown_distance(_distance_of(one, other) / meters)
 
 
 @command(

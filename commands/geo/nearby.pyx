@@ -56,17 +56,30 @@ cdef double BITS_LIMIT = 18446744073709551616.0
 
 
 def add_nearby(
-    list scored not None, double first, double after, double longitude, double latitude, double radius,
+    list scored not None, list ranges not None, double longitude, double latitude, double radius,
     double half_width, double half_height, list members not None, list scores not None, list distances not None,
     Py_ssize_t limit,
 ):
     """See `nearby_plain.add_nearby`."""
+    cdef tuple limits
+    for limits in ranges:
+        add_in_range(
+            scored, limits[0], limits[1], longitude, latitude, radius, half_width, half_height,
+            members, scores, distances, limit,
+        )
+
+
+cdef int add_in_range(
+    list scored, double first, double after, double longitude, double latitude, double radius,
+    double half_width, double half_height, list members, list scores, list distances, Py_ssize_t limit,
+) except -1:
+    """Add the members of one range."""
     cdef double size, score, other_longitude, other_latitude
     cdef Py_ssize_t left = limit - len(members) if limit else len(scored)
     cdef tuple pair
     for pair in scored:
         if left <= 0:
-            return
+            break
         score = pair[1]
         if not first <= score < after:
             continue
@@ -85,6 +98,7 @@ def add_nearby(
         scores.append(pair[1])
         distances.append(size)
         left -= 1
+    return 0
 
 
 cdef inline double latitude_distance(double one, double other) noexcept nogil:
@@ -138,6 +152,20 @@ def place_of(double score):
     cdef double longitude, latitude
     find_place(score, &longitude, &latitude)
     return longitude, latitude
+
+
+def score_of(double longitude, double latitude):
+    """See `geohash.score_of`."""
+    cdef Cell cell = cell_of(longitude, latitude, STEP_MAX)
+    return spread(cell.row) | spread(cell.column) << 1
+
+
+def distance_of(double one, double other):
+    """See `nearby_plain.distance_of`."""
+    cdef double longitude, latitude, other_longitude, other_latitude
+    find_place(one, &longitude, &latitude)
+    find_place(other, &other_longitude, &other_latitude)
+    return distance(longitude, latitude, other_longitude, other_latitude)
 
 
 cdef inline void find_place(double score, double *longitude, double *latitude) noexcept nogil:

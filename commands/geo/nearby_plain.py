@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from .geohash import Cell, place_of, text_of
+from .geohash import Cell, place_of, score_of, text_of
 from .shapes import Shape, distance, latitude_distance
 
-__all__ = ["add_nearby", "cell_ranges", "place_of", "shown_distance", "text_of"]
+__all__ = ["add_nearby", "cell_ranges", "distance_of", "place_of", "score_of", "shown_distance", "text_of"]
 
 _DISTANCE_SCALE: Final = 10_000
 _INT64_MAX: Final = 2**63 - 1
@@ -15,8 +15,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 def add_nearby(
     scored: list[tuple[bytes, float]],
-    first: float,
-    after: float,
+    ranges: list[tuple[float, float]],
     longitude: float,
     latitude: float,
     radius: float,
@@ -28,14 +27,13 @@ def add_nearby(
     limit: int,
 ) -> None:
     """Add the members around a place to the lists, with their scores and their distances, until there are `limit`, or
-    all if it is 0. Their scores are from `first` on and before `after`. Sizes and distances are in meters; a box has a
-    negative radius.
+    all if it is 0. They come by ranges: their scores are from the first number of one on and before the second. Sizes
+    and distances are in meters; a box has a negative radius.
     """
-    for member, score in scored:
+    in_ranges = [pair for first, after in ranges for pair in scored if first <= pair[1] < after]
+    for member, score in in_ranges:
         if limit and len(members) >= limit:
             return
-        if not first <= score < after:
-            continue
         other_longitude, other_latitude = place_of(score)
         size = distance(longitude, latitude, other_longitude, other_latitude)
         if radius >= 0:
@@ -71,6 +69,11 @@ def cell_ranges(
         ranges.append((float(first), float(after)))
         before = None if cell is center else cell
     return ranges
+
+
+def distance_of(one: float, other: float) -> float:
+    """The distance in meters of the places of two scores."""
+    return distance(*place_of(one), *place_of(other))
 
 
 def shown_distance(size: float) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator
 from typing import Any, Final
 
 from ...protocol.encoder import ENCODERS
@@ -22,10 +22,8 @@ from .arguments import number, place, unit
 from .shapes import Shape
 
 try:
-    from ...store.companions.places import score_bytes
     from .nearby import add_nearby, cell_ranges, place_of, shown_distance
 except ImportError:  # there was no C compiler at installation
-    from ...store.companions.places_plain import score_bytes
     from .nearby_plain import add_nearby, cell_ranges, place_of, shown_distance
 
 NOT_A_PLACE: Final = b"could not decode requested zset member"
@@ -36,10 +34,10 @@ FEW_BATCH_COUNT: Final = 16
 
 # A sorted set with no more members is read as a whole.
 FEW_COUNT: Final = 128
+ANY_SCORE: Final = [(-math.inf, math.inf)]
 # Compiled code calls these in less time than names that are imported, which it looks up at each call.
 _add_nearby: Final = add_nearby
 _place_of: Final = place_of
-_score_bytes: Final = score_bytes
 _shown_distance: Final = shown_distance
 
 # The ranks from and before which members are.
@@ -200,15 +198,16 @@ class Search:
             return found.members
         indexes = self._order(found)
         if self.destination is None:
+            if not self._has_parts:
+                return [found.members[index] for index in indexes]
             return [self._shown(found, index) for index in indexes]
         stored = self._empty(context)
         self._put(stored, found, indexes)
         return self._store(context, argv, self.destination, stored, len(indexes), event)
 
-    def _ranges(self, value: SortedSetValue) -> Iterator[Range]:
-        """Yield the ranks from and before which the members of each cell are."""
-        for first, after in self._cell_ranges():
-            yield value.rank_of_place(_score_bytes(first)), value.rank_of_place(_score_bytes(after))
+    def _ranges(self, value: SortedSetValue) -> list[Range]:
+        """The ranks from and before which the members of each cell are, without cells that have none."""
+        return value.score_ranks(self._cell_ranges())
 
     def _cell_ranges(self) -> list[tuple[float, float]]:
         """The scores of the members of each cell: see `nearby_plain.cell_ranges`."""
@@ -226,15 +225,12 @@ class Search:
         looked at.
         """
         if len(value) <= FEW_COUNT:
-            scored = value.scored(0, len(value))
-            for first, after in self._cell_ranges():
-                self._add_members(scored, found, self._limit, first, after)
+            self._add_members(value.scored(0, len(value)), found, self._limit, self._cell_ranges())
             return True
-        ranges: Iterable[Range] = self._ranges(value)
-        if len(value) > STEP_COUNT and not self.any:
-            ranges = list(ranges)
-            if sum([stop - start for start, stop in ranges]) > STEP_COUNT:
-                return False
+        ranges = self._ranges(value)
+        is_long = len(value) > STEP_COUNT and not self.any
+        if is_long and sum([stop - start for start, stop in ranges]) > STEP_COUNT:
+            return False
         limit, left = self._limit, STEP_COUNT
         batch = min(2 * limit + FEW_BATCH_COUNT, BATCH_COUNT) if limit else BATCH_COUNT
         for start, stop in ranges:
@@ -242,7 +238,7 @@ class Search:
                 if left <= 0:
                     return False
                 end = min(begin + batch, stop)
-                self._add_members(value.scored(begin, end), found, limit)
+                self._add_members(value.scored(begin, end), found, limit, ANY_SCORE)
                 if limit and len(found) >= limit:
                     return True
                 left -= end - begin
@@ -253,7 +249,7 @@ class Search:
         limit = self._limit
         for start, stop in self._ranges(value):
             for begin in range(start, stop, BATCH_COUNT):
-                self._add_members(value.scored(begin, min(begin + BATCH_COUNT, stop)), found, limit)
+                self._add_members(value.scored(begin, min(begin + BATCH_COUNT, stop)), found, limit, ANY_SCORE)
                 if limit and len(found) >= limit:
                     return
                 yield
@@ -299,14 +295,14 @@ class Search:
         scored: list[tuple[bytes, float]],
         found: Found,
         limit: int,
-        first: float = -math.inf,
-        after: float = math.inf,
+        ranges: list[tuple[float, float]],
     ) -> None:
-        """Add members with scores in a range that are in the shape, until there are as many as `limit`, unless 0."""
+        """Add members with scores in these ranges that are in the shape, until there are as many as `limit`, unless
+        0."""
         shape = self.shape
         radius, half_width, half_height = shape.sizes()
         _add_nearby(
-            scored, first, after, shape.longitude, shape.latitude, radius, half_width, half_height,
+            scored, ranges, shape.longitude, shape.latitude, radius, half_width, half_height,
             found.members, found.scores, found.distances, limit,
         )  # fmt: skip
 

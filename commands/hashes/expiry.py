@@ -23,6 +23,8 @@ NO_TIME: Final = -1
 UNCHANGED: Final = 0
 CHANGED: Final = 1
 REMOVED: Final = 2
+# The reply of HPERSIST for each result of `persist_all`, the last one for -1.
+STATES: Final = (NO_TIME, CHANGED, MISSING)
 
 
 def field_due_ms(context: Context, token: bytes, unit_ms: int, name: bytes, *, is_absolute: bool) -> int:
@@ -95,9 +97,10 @@ def _expire_one(
     context: Context, key: bytes, value: HashValue, field: bytes, due_ms: int, condition: bytes | None
 ) -> int:
     """Sets the expiry time of a field, or removes it if that is over. Returns the number for it."""
-    if field not in value:
+    old_ms = value.times_of([field])[0]
+    if old_ms < 0:
         return MISSING
-    if not _holds(condition, value.due_ms(field), due_ms):
+    if not _holds(condition, old_ms or None, due_ms):
         return UNCHANGED
     if due_ms <= context.db.member_time_ms(context.now_ms):
         value.pop(field)
@@ -120,14 +123,11 @@ def _expire(context: Context, argv: list[bytes], name: bytes, unit_ms: int, *, i
     replies: list[int] = []
     changed: list[bytes] = []
     if condition is None and due_ms > db.member_time_ms(now_ms):
-        texts = value.get_all(fields)
-        for index in range(len(fields)):
-            if texts[index] is None:
-                replies.append(MISSING)
-            else:
-                changed.append(fields[index])
-                replies.append(CHANGED)
-        value.expire_all_at(changed, due_ms)
+        changed = value.expire_all_at(fields, due_ms)
+        if len(changed) == len(fields):
+            replies = [CHANGED] * len(fields)
+        else:
+            replies = [CHANGED if field in changed else MISSING for field in fields]
     else:
         for field in fields:
             replies.append(_expire_one(context, key, value, field, due_ms, condition))
@@ -153,11 +153,9 @@ def _times(context: Context, argv: list[bytes], unit_ms: int, *, is_absolute: bo
         return [MISSING] * len(fields)
     live_ms = context.db.member_time_ms(now_ms)
     replies: list[int] = []
-    due_times = value.due_times(fields)
-    for index in range(len(fields)):
-        due_ms = due_times[index]
+    for due_ms in value.times_of(fields):
         if not due_ms:
-            replies.append(NO_TIME if fields[index] in value else MISSING)
+            replies.append(NO_TIME)
         elif due_ms < live_ms:
             replies.append(MISSING)
         else:
@@ -377,13 +375,7 @@ def hpersist(context: Context, argv: list[bytes]) -> Reply:
     fields = named_fields(argv)
     if value is None:
         return [MISSING] * len(fields)
-    live_ms = db.member_time_ms(context.now_ms)
-    replies: list[int] = []
-    for field in fields:
-        if field not in value or value.is_due(field, live_ms):
-            replies.append(MISSING)
-        else:
-            replies.append(CHANGED if value.persist(field) else NO_TIME)
+    replies = [STATES[state] for state in value.persist_all(fields, db.member_time_ms(context.now_ms))]
     if CHANGED in replies:
         db.settle(key, value, HPERSIST)
         context.log_words(argv)

@@ -406,10 +406,11 @@ def hscan(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return [b"0", []]
     options = parse_member_scan(argv)
-    found, cursor = value.scan(cursor, options.count_hint)
     live_ms = context.db.member_time_ms(context.now_ms)
-    if len(found) == len(value) and options.pattern is None and not options.has_novalues:
-        return [b"%d" % cursor, value.live_words(live_ms)]
+    if options.pattern is None and not options.has_novalues and value.first_due_ms >= live_ms:
+        words, cursor = value.scan_words(cursor, options.count_hint)
+        return [b"%d" % cursor, words]
+    found, cursor = value.scan(cursor, options.count_hint)
     found = value.live(found, live_ms)
     if options.pattern is not None:
         found = matching_texts(options.pattern, found)

@@ -232,7 +232,7 @@ def hgetex(context: Context, argv: list[bytes]) -> Reply:
         return replies
     words = [b"FIELDS", b"%d" % len(fields), *fields]
     if options.expiry == b"PERSIST":
-        count = sum([value.persist(field) for field in present])
+        count = value.persist_all(present, 0).count(1)
         if count:
             db.settle(key, value, HPERSIST)
             context.log_words([b"HPERSIST", key, *words], count)
@@ -328,12 +328,12 @@ def hsetex(context: Context, argv: list[bytes]) -> Reply:
             value.expire_all_at(fields, options.due_ms)
     else:
         for field, text in zip(fields, texts, strict=True):
-            value.set(field, text, keeps_time=keeps_times, may_be_long=has_template)
+            value.set(field, text, keeps_time=keeps_times or has_time, may_be_long=has_template)
             if is_over:
                 value.pop(field)
                 context.log_expired_field(key, field)
-            elif has_time:
-                value.expire_at(field, options.due_ms)
+        if has_time and not is_over:
+            value.expire_all_at(fields, options.due_ms)
     if not has_time:
         value.take_template()
         db.settle(key, value, HSET)

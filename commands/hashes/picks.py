@@ -10,7 +10,14 @@ from ...protocol.replies import Reply
 from ...store.companions.hash_value import HashValue
 from ...store.errors import GenericError, syntax_error
 from ..core.numbers import INT64_MAX
-from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_indexes, repeated_picks
+from ..core.random_picks import (
+    PICKS_PER_PIECE,
+    distinct_indexes,
+    pick_count,
+    random_index,
+    repeated_indexes,
+    repeated_picks,
+)
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from .liveness import expire_all
@@ -86,27 +93,30 @@ def hrandfield(context: Context, argv: list[bytes]) -> Reply:
 def _random_field(value: HashValue, live_ms: int) -> bytes | None:
     """A random field that is not due; None if there is none."""
     if value.first_due_ms >= live_ms:
-        return value.at(random.randrange(len(value)))
+        return value.at(random_index(len(value)))
     fields = value.live_fields(live_ms)
     return random.choice(fields) if fields else None
 
 
 def _with_values(context: Context, value: HashValue, fields: list[bytes]) -> Reply:
-    """Existing fields with their values: see `_in_turn`."""
-    return _in_turn(context, list(zip(fields, value.get_all(fields), strict=True)))
-
-
-def _in_turn(context: Context, pairs: list[tuple[bytes, bytes | None]]) -> Reply:
-    """Fields with their values: pairs in RESP3, in one array in RESP2."""
+    """Existing fields with their values: pairs in RESP3, in one array in RESP2."""
+    texts = value.get_all(fields)
     if context.client.protocol == 3:
-        return [list(pair) for pair in pairs]
-    return [word for pair in pairs for word in pair]
+        return [[fields[index], texts[index]] for index in range(len(fields))]
+    words: list[bytes | None] = []
+    for index in range(len(fields)):
+        words.append(fields[index])
+        words.append(texts[index])
+    return words
 
 
 def _repeated_pairs(context: Context, pairs: list[tuple[bytes, bytes]], count: int) -> Reply:
     """The reply with `count` pairs, each drawn from all. A long one is made while it is sent."""
     if count <= PICKS_PER_PIECE:
-        return _in_turn(context, [*random.choices(pairs, k=count)])
+        picked = random.choices(pairs, k=count)
+        if context.client.protocol == 3:
+            return [list(pair) for pair in picked]
+        return [word for pair in picked for word in pair]
     has_pairs = context.client.protocol == 3
     return (b"*%d\r\n" % (count if has_pairs else 2 * count), _pieces(pairs, count, b"*2\r\n" if has_pairs else b""))
 

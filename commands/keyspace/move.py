@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...protocol.replies import OK, Reply
+from ...store.companions.companion import Companion
 from ...store.database import Database
 from ...store.errors import GenericError, no_such_key, syntax_error
 from ...store.events import COPY_TO, MOVE_FROM, MOVE_TO, NEW, RENAME_FROM, RENAME_TO, Event
@@ -161,17 +162,26 @@ def copy(context: Context, argv: list[bytes]) -> Reply:
     if value is None or (target.get(new_key, context.now_ms) is not None and not replace):
         return 0
     due_ms = context.db.expires.get(key)
-    twin = keep_encoding(key, value) if isinstance(value, bytes) else value.copy()
+    twin: Value
+    if isinstance(value, bytes):
+        twin = keep_encoding(key, value)
+    elif isinstance(value, Companion):
+        companion = value.copy()
+        value.used_ms = companion.used_ms = context.now_ms
+        twin = companion
+    else:
+        stream = value.copy()
+        value.used_ms = stream.used_ms = context.now_ms
+        twin = stream
     target.announce(NEW, new_key)
     old = target.replace(new_key, twin)
-    context.db.use(key, context.now_ms)
-    target.use(new_key, context.now_ms)
     if target is not context.db:
         target.begin_uses(new_key, context.now_ms)
     if due_ms is not None:
         target.expires[new_key] = due_ms
     target.announce(COPY_TO, new_key)
-    target.announce_overwritten(new_key, old, twin)
+    if target.is_observed:
+        target.announce_overwritten(new_key, old, twin)
     note_stream(context, target, new_key)
-    context.log(*argv)
+    context.log_words(argv)
     return 1

@@ -18,18 +18,22 @@ from ..execution.context import Context
 from ..execution.sliced_work import Steps
 from ..execution.slices import STEP_COUNT, carried_out, is_awaited
 
+try:
+    from ...store.companions.packed_integers import PackedIntegers
+except ImportError:  # there was no C compiler at installation
+    from ...store.companions.packed_integers_plain import PackedIntegers  # type: ignore[assignment]
+
 LIMIT_NEGATIVE: Final = b"LIMIT can't be negative"
 
-# Members that a part has at least, unless a set has fewer.
-PART_COUNT_MIN: Final = 64
+# Members of the first part that is looked at, at least; others have more.
+PART_COUNT_MIN: Final = 16
 
 # The members of a result, a part at a time; the parts are made of so many members of a set.
 Parts = Iterator[list[bytes]]
 Combine = Callable[[list[SetValue | None], int], Parts]
 # Returns how many members are looked at.
 Measure = Callable[[list[SetValue | None]], int]
-# The integers of a result, in any order.
-CombineIntegers = Callable[[list[SetValue | None]], set[int]]
+CombineIntegers = Callable[[list[SetValue | None]], PackedIntegers]
 
 
 class Operation:
@@ -57,15 +61,16 @@ def _intersection(sets: list[SetValue | None], count: int) -> Parts:
     present = sorted([value for value in sets if value is not None], key=len)
     if len(present) < len(sets):
         return
-    others = present[1:]
     first, cursor = present[0], 0
+    others = [value for value in present if value is not first]
     while True:
         members, cursor = first.scan(cursor, count)
         for other in others:
-            members = [member for member in members if member in other]
+            members = other.having(members)
         yield members
         if not cursor:
             break
+        count = min(2 * count, STEP_COUNT)
 
 
 def _union(sets: list[SetValue | None], count: int) -> Parts:
@@ -78,6 +83,7 @@ def _union(sets: list[SetValue | None], count: int) -> Parts:
                 yield members
                 if not cursor:
                     break
+                count = min(2 * count, STEP_COUNT)
 
 
 def _difference(sets: list[SetValue | None], count: int) -> Parts:
@@ -90,10 +96,11 @@ def _difference(sets: list[SetValue | None], count: int) -> Parts:
     while True:
         members, cursor = first.scan(cursor, count)
         for other in others:
-            members = [member for member in members if member not in other]
+            members = other.lacking(members)
         yield members
         if not cursor:
             break
+        count = min(2 * count, STEP_COUNT)
 
 
 def _all_count(sets: list[SetValue | None]) -> int:
@@ -125,21 +132,23 @@ def _are_integers(sets: list[SetValue | None]) -> bool:
     return all(value is None or value.encoding == INTSET for value in sets)
 
 
-def _common_integers(sets: list[SetValue | None]) -> set[int]:
+def _common_integers(sets: list[SetValue | None]) -> PackedIntegers:
     present = sorted([value for value in sets if value is not None], key=len)
     if len(present) < len(sets):
-        return set()
-    return set(present[0].integers).intersection(*[value.integers for value in present[1:]])
+        return PackedIntegers()
+    return present[0].integers.common([value.integers for value in present[1:]])
 
 
-def _all_integers(sets: list[SetValue | None]) -> set[int]:
-    return set[int]().union(*[value.integers for value in sets if value is not None])
+def _all_integers(sets: list[SetValue | None]) -> PackedIntegers:
+    present = [value.integers for value in sets if value is not None]
+    return present[0].union(present[1:]) if present else PackedIntegers()
 
 
-def _integers_of_first(sets: list[SetValue | None]) -> set[int]:
+def _integers_of_first(sets: list[SetValue | None]) -> PackedIntegers:
     first = sets[0]
-    found = set[int]() if first is None else set(first.integers)
-    return found.difference(*[value.integers for value in sets[1:] if value is not None])
+    if first is None:
+        return PackedIntegers()
+    return first.integers.difference([value.integers for value in sets[1:] if value is not None])
 
 
 INTERSECTION: Final = Operation(_intersection, _common_integers, _smallest_count)
@@ -163,7 +172,7 @@ def _steps(context: Context, parts: Parts, *, may_repeat: bool) -> Steps:
     known.become_table()
     for part in parts:
         if may_repeat:
-            part = [member for member in part if member not in known]
+            part = known.lacking(part)
             known.add_all(part)
         found += part
         yield
@@ -186,7 +195,7 @@ def _store(context: Context, argv: list[bytes], operation: Operation, event: Eve
     sets = _sets(context, argv[2:])
     result = SetValue(context.limits)
     if _are_integers(sets):
-        result.load_integers(sorted(operation.combine_integers(sets)))
+        result.take_integers(operation.combine_integers(sets))
     elif _all_count(sets) > STEP_COUNT:
         steps = _result(context.limits, operation.combine(sets, STEP_COUNT))
         made = carried_out(context, argv, operation.measure(sets), steps)
@@ -209,7 +218,7 @@ def _read(context: Context, argv: list[bytes], operation: Operation) -> Reply:
     """The members of a result; Blocked or POSTPONED while many are combined."""
     sets = _sets(context, argv[1:])
     if _are_integers(sets):
-        return _integers(context, sorted(operation.combine_integers(sets)))
+        return _integers(context, operation.combine_integers(sets))
     parts = operation.combine(sets, STEP_COUNT)
     if _all_count(sets) <= STEP_COUNT:
         return SetReply(_members(parts, may_repeat=operation.may_repeat))
@@ -218,16 +227,16 @@ def _read(context: Context, argv: list[bytes], operation: Operation) -> Reply:
     return found if is_awaited(found) else bulks_of(found, is_set=context.client.protocol == 3)
 
 
-def _integers(context: Context, numbers: list[int]) -> Reply:
+def _integers(context: Context, numbers: PackedIntegers) -> Reply:
     """The reply with these integers, in their order. Many are encoded while they are sent."""
     if len(numbers) <= STEP_COUNT:
-        return SetReply([b"%d" % number for number in numbers])
+        return SetReply(numbers.between(0, len(numbers)))
     return (header_of(len(numbers), is_set=context.client.protocol == 3), _pieces(numbers))
 
 
-def _pieces(numbers: list[int]) -> Iterator[bytes]:
+def _pieces(numbers: PackedIntegers) -> Iterator[bytes]:
     for start in range(0, len(numbers), STEP_COUNT):
-        yield bulks([b"%d" % number for number in numbers[start : start + STEP_COUNT]])
+        yield bulks(numbers.between(start, start + STEP_COUNT))
 
 
 def _count(context: Context, parts: Parts, limit: int, *, may_repeat: bool) -> Steps:
@@ -268,12 +277,19 @@ def _card(context: Context, argv: list[bytes], operation: Operation) -> Reply:
     if _all_count(sets) > STEP_COUNT:
         steps = _count(context, parts, limit, may_repeat=operation.may_repeat)
         return carried_out(context, argv, operation.measure(sets), steps)
-    found: set[bytes] = set()
+    if operation.may_repeat:
+        found: set[bytes] = set()
+        for part in parts:
+            found.update(part)
+            if len(found) >= limit:
+                return limit
+        return len(found)
+    members_count = 0
     for part in parts:
-        found.update(part)
-        if len(found) >= limit:
+        members_count += len(part)
+        if members_count >= limit:
             return limit
-    return len(found)
+    return members_count
 
 
 @command(

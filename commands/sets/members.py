@@ -176,7 +176,7 @@ def smismember(context: Context, argv: list[bytes]) -> Reply:
     value = context.db.read_companion(argv[1], SetValue, context.now_ms)
     if value is None:
         return [0] * (len(argv) - 2)
-    return [int(member in value) for member in argv[2:]]
+    return value.has_each(argv[2:])
 
 
 @command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Final
 
 from ...protocol.replies import Reply, SetReply
@@ -10,7 +9,14 @@ from ...store.companions.set_value import SetValue
 from ...store.errors import syntax_error
 from ...store.events import DEL, SPOP
 from ..core.numbers import INT64_MAX, integer_between
-from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_indexes, repeated_picks
+from ..core.random_picks import (
+    PICKS_PER_PIECE,
+    distinct_indexes,
+    pick_count,
+    random_index,
+    repeated_indexes,
+    repeated_picks,
+)
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 
@@ -52,7 +58,7 @@ def spop(context: Context, argv: list[bytes]) -> Reply:
     if value is None:
         return None if count is None else SetReply([])
     if count is None:
-        member = value.at(random.randrange(len(value)))
+        member = value.at(random_index(len(value)))
         value.discard(member)
         db.settle(key, value, SPOP)
         context.log(b"SREM", key, member)
@@ -108,7 +114,7 @@ def srandmember(context: Context, argv: list[bytes]) -> Reply:
         return None if count is None else []
     size = len(value)
     if count is None:
-        return value.at(random.randrange(size))
+        return value.at(random_index(size))
     if -max(PICKS_PER_PIECE, size) <= count < 0:
         return value.at_each(repeated_indexes(size, -count))
     if count < 0:

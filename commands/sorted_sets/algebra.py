@@ -19,6 +19,7 @@ from .combining import (
     common_count,
     difference_parts,
     intersection_parts,
+    members_in_parts,
     result_of_parts,
     union_parts,
 )
@@ -166,14 +167,12 @@ def _intersection(operands: Operands) -> Scores:
 def _common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> int:
     """The number of members that all values have, at most `limit` unless it is 0."""
     found = 0
-    for member in smallest.members_in_turn():
+    for members in members_in_parts(smallest, limit):
         for other in others:
-            if member not in other:
-                break
-        else:
-            found += 1
-            if found == limit:
-                break
+            members = other.having(members)
+        found += len(members)
+        if limit and found >= limit:
+            return limit
     return found
 
 

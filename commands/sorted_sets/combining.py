@@ -17,6 +17,8 @@ Parts = Iterator[Pairs]
 
 # Members of which those that all values have are counted at once.
 MEMBERS_AT_ONCE: Final = 256
+# Members of the first part that is looked at, if few are wanted.
+MEMBERS_MIN: Final = 16
 # Tables of a union: a power of two, so that each is filled, grows and is freed in little time.
 TABLES_COUNT: Final = 512
 
@@ -90,28 +92,29 @@ def result_of_parts(limits: Limits, parts: Parts) -> Steps:
     return result
 
 
-def _members(value: SortedSetValue | SetValue) -> Iterator[list[bytes]]:
-    """Yield the members, some at a time: those of a sorted set descending, as Redis looks at them."""
+def members_in_parts(value: SortedSetValue | SetValue, limit: int) -> Iterator[list[bytes]]:
+    """Yield the members, some at a time: first a few if no more than `limit` are wanted, unless it is 0."""
+    count = min(max(limit, MEMBERS_MIN), MEMBERS_AT_ONCE) if limit else MEMBERS_AT_ONCE
     if isinstance(value, SetValue):
-        yield from value.parts(MEMBERS_AT_ONCE)
-    else:
-        for stop in range(len(value), 0, -MEMBERS_AT_ONCE):
-            yield value.members(max(stop - MEMBERS_AT_ONCE, 0), stop, reverse=True)
+        yield from value.parts(count)
+        return
+    start = 0
+    while start < len(value):
+        stop = min(start + count, len(value))
+        yield value.members(start, stop)
+        start, count = stop, min(2 * count, MEMBERS_AT_ONCE)
 
 
 def common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> Steps:
     """The number of members that all values have, at most `limit`."""
     found = looked_at = 0
-    for members in _members(smallest):
-        for member in members:
-            for other in others:
-                if member not in other:
-                    break
-            else:
-                found += 1
-                if found == limit:
-                    return found
+    for members in members_in_parts(smallest, 0):
         looked_at += len(members)
+        for other in others:
+            members = other.having(members)
+        found += len(members)
+        if found >= limit:
+            return limit
         if looked_at >= STEP_COUNT:
             looked_at = 0
             yield

@@ -10,11 +10,17 @@ from ...protocol.replies import Reply
 from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import GenericError, syntax_error
 from ..core.numbers import INT64_MAX
-from ..core.random_picks import PICKS_PER_PIECE, distinct_indexes, pick_count, repeated_indexes, repeated_picks
+from ..core.random_picks import (
+    PICKS_PER_PIECE,
+    distinct_indexes,
+    pick_count,
+    random_index,
+    repeated_indexes,
+    repeated_picks,
+)
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from .long_ranges import scored_bulks
-from .reading import with_scores
 
 # With scores, the number of words must be a number of 64 bits too.
 PAIRS_COUNT_MAX: Final = INT64_MAX // 2
@@ -61,21 +67,22 @@ def zrandmember(context: Context, argv: list[bytes]) -> Reply:
         return None if count is None else []
     size = len(value)
     if count is None:
-        return value.at(random.randrange(size))
+        return value.at(random_index(size))
     if count < -max(PICKS_PER_PIECE, size):
         if not has_scores:
             return repeated_picks(value.members(0, size), -count)
         return _repeated_pairs(context, list(value.items()), -count)
     if count >= size:
-        members = value.members(0, size)
-    else:
-        members = value.at_each(distinct_indexes(size, count) if count >= 0 else repeated_indexes(size, -count))
-    return with_scores(context, _scored(value, members)) if has_scores else members
+        return _in_turn(context, value.words(0, size)) if has_scores else value.members(0, size)
+    indexes = distinct_indexes(size, count) if count >= 0 else repeated_indexes(size, -count)
+    return _in_turn(context, value.words_at(indexes)) if has_scores else value.at_each(indexes)
 
 
-def _scored(value: SortedSetValue, members: list[bytes]) -> list[tuple[bytes, float]]:
-    """Existing members with their scores."""
-    return [(member, score) for member, score in zip(members, value.scores(members), strict=True) if score is not None]
+def _in_turn(context: Context, words: list[bytes | float]) -> Reply:
+    """Members, each with its score after it: pairs in RESP3, in one array in RESP2."""
+    if context.client.protocol == 3:
+        return [words[index : index + 2] for index in range(0, len(words), 2)]
+    return words
 
 
 def _repeated_pairs(context: Context, pairs: list[tuple[bytes, float]], count: int) -> Reply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from ...store.companions.scores import SCORE_SIZE
 from ...store.companions.sorted_set_value import LISTPACK, SortedSetValue
 from ...store.errors import GenericError
 from ..core.numbers import parse_float
@@ -22,38 +23,33 @@ _bytes_after: Final = bytes_after
 _score_bytes: Final = score_bytes
 
 
-class ScoreBound:
-    """One end of a range of scores."""
-
-    __slots__ = ("is_exclusive", "score")
-
-    def __init__(self, score: float, is_exclusive: bool) -> None:
-        self.score = score
-        self.is_exclusive = is_exclusive
-
-
 class LexBound:
     """One end of a range of members. `infinity`: -1 before all members, 1 after all."""
 
-    __slots__ = ("infinity", "is_exclusive", "member")
+    __slots__ = ("after", "before", "infinity", "is_exclusive", "member")
 
     def __init__(self, member: bytes, is_exclusive: bool, infinity: int) -> None:
         self.member = member
         self.is_exclusive = is_exclusive
         self.infinity = infinity
+        # What follows the member in the first text of a range that begins with it, and in the first one after a range
+        # that ends with it: a zero byte makes the next text.
+        self.after = b"\0" if is_exclusive else b""
+        self.before = b"" if is_exclusive else b"\0"
 
 
-def score_bound(token: bytes) -> ScoreBound:
-    """An end of a range of scores, as `1.5`, `(1.5` or `-inf`. As in C, a zero byte ends it. Raises GenericError."""
+def score_place(token: bytes, *, is_high: bool) -> bytes:
+    """The place that the places in a range of scores come after, or with `is_high` before, for an end of it as `1.5`,
+    `(1.5` or `-inf`. As in C, a zero byte ends it. Raises GenericError."""
     plain = parse_float(token)
     if plain is not None:
-        return ScoreBound(plain, False)
+        return _bytes_after(plain) if is_high else _score_bytes(plain)
     is_exclusive = token[:1] == b"("
     text = (token[1:] if is_exclusive else token).partition(b"\0")[0].lstrip(_BLANKS)
     score = parse_float(text) if text else 0.0
     if score is None:
         score = _beyond(text)
-    return ScoreBound(score, is_exclusive)
+    return _score_bytes(score) if is_high is is_exclusive else _bytes_after(score)
 
 
 def _beyond(text: bytes) -> float:
@@ -80,10 +76,9 @@ def lex_bound(token: bytes) -> LexBound:
     return LexBound(token[1:], token[:1] == b"(", 0)
 
 
-def score_ranks(value: SortedSetValue, low: ScoreBound, high: ScoreBound) -> tuple[int, int]:
-    """The ranks from and before which the scores are in a range."""
-    start = value.rank_of_place(_bytes_after(low.score) if low.is_exclusive else _score_bytes(low.score))
-    stop = value.rank_of_place(_score_bytes(high.score) if high.is_exclusive else _bytes_after(high.score))
+def score_ranks(value: SortedSetValue, low: bytes, high: bytes) -> tuple[int, int]:
+    """The ranks from and before which the members are between two places."""
+    start, stop = value.rank_of_place(low), value.rank_of_place(high)
     return start, max(start, stop)
 
 
@@ -118,6 +113,11 @@ def lex_ranks(value: SortedSetValue, low: LexBound, high: LexBound, *, reverse: 
     size = len(value)
     if not size or _is_empty(low, high):
         return 0, 0
+    score_text = value.place_at(0)[:SCORE_SIZE]
+    if value.place_at(size - 1)[:SCORE_SIZE] == score_text:
+        start = 0 if low.infinity else value.rank_of_place(score_text + low.member + low.after)
+        stop = size if high.infinity else value.rank_of_place(score_text + high.member + high.before)
+        return start, max(start, stop)
     if value.encoding == LISTPACK:
         return _listpack_ranks(value.members(0, size), low, high, reverse=reverse)
     first, last = value.members(0, 1)[0], value.members(size - 1, size)[0]

@@ -15,7 +15,7 @@ from ..execution.context import Context
 from ..execution.sliced_work import Steps
 from ..execution.slices import LONG_COUNT, STEP_COUNT, carried_out, is_awaited
 from .long_ranges import long_range
-from .ranges import index_ranks, lex_bound, lex_ranks, score_bound, score_ranks
+from .ranges import index_ranks, lex_bound, lex_ranks, score_place, score_ranks
 
 
 class By(Enum):
@@ -95,7 +95,8 @@ class RangeRequest:
             if self.reverse and value is not None:
                 ranks = len(value) - ranks[1], len(value) - ranks[0]
         elif self.by is BY_SCORE:
-            low, high = score_bound(second if self.reverse else first), score_bound(first if self.reverse else second)
+            low = score_place(second if self.reverse else first, is_high=False)
+            high = score_place(first if self.reverse else second, is_high=True)
             value = db.read_companion(key, SortedSetValue, now_ms)
             ranks = (0, 0) if value is None else score_ranks(value, low, high)
         else:
@@ -444,7 +445,7 @@ def zrangestore(context: Context, argv: list[bytes]) -> Reply:
 )
 def zcount(context: Context, argv: list[bytes]) -> Reply:
     """ZCOUNT key min max. Returns the number of members. Raises GenericError, WrongType. Source: Redis 2.0."""
-    low, high = score_bound(argv[2]), score_bound(argv[3])
+    low, high = score_place(argv[2], is_high=False), score_place(argv[3], is_high=True)
     value = context.db.read_companion(argv[1], SortedSetValue, context.now_ms)
     if value is None:
         return 0

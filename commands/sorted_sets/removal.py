@@ -8,7 +8,7 @@ from ...store.events import ZREMRANGEBYLEX, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, E
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
-from .ranges import index_ranks, lex_bound, lex_ranks, score_bound, score_ranks
+from .ranges import index_ranks, lex_bound, lex_ranks, score_place, score_ranks
 
 
 def _remove(context: Context, argv: list[bytes], value: SortedSetValue, ranks: tuple[int, int], event: Event) -> Reply:
@@ -66,7 +66,7 @@ def zremrangebyrank(context: Context, argv: list[bytes]) -> Reply:
 )
 def zremrangebyscore(context: Context, argv: list[bytes]) -> Reply:
     """ZREMRANGEBYSCORE key min max. Returns their number. Raises GenericError, WrongType. Source: Redis 2.8."""
-    low, high = score_bound(argv[2]), score_bound(argv[3])
+    low, high = score_place(argv[2], is_high=False), score_place(argv[3], is_high=True)
     value = context.db.find_companion(argv[1], SortedSetValue, context.now_ms)
     return 0 if value is None else _remove(context, argv, value, score_ranks(value, low, high), ZREMRANGEBYSCORE)
 

@@ -36,7 +36,9 @@ def packed_set(value: SetValue) -> Packed | None:
     encoding = value.encoding
     if encoding == LISTPACK:
         return _LISTPACK_HEAD, value.listpack() or pack_texts(value.members())
-    return (_INTSET_HEAD, pack_integers(value.integers)) if encoding == INTSET else None
+    if encoding == INTSET:
+        return _INTSET_HEAD, value.integers.intset() or pack_integers(value.integers.numbers())
+    return None
 
 
 def encode_set(value: SetValue, *, compress: bool) -> Iterator[bytes]:

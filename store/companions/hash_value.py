@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
 from ..class_marks import mypyc_attr
-from ..due_times import NEVER_DUE_MS, DueTimes
+from ..due_times import NEVER_DUE_MS
 from ..limits import Limits
 from .companion import Companion
 from .members import Members
@@ -18,8 +18,6 @@ LISTPACK: Final = b"listpack"
 # A listpack that had a field with an expiry time at some time: its fields are in the order of their times.
 LISTPACK_EX: Final = b"listpackex"
 HASHTABLE: Final = b"hashtable"
-# If this part of the fields of a listpack gets an expiry time, it is faster to arrange all of them anew.
-MOVED_PART: Final = 4
 # Made by HIMPORT: the fields are in the order of `template_order`. Redis keeps the names of such hashes apart, once for
 # all that have the same fields.
 TEMPLATE_LISTPACK: Final = b"template-listpack"
@@ -42,21 +40,19 @@ def _pair_order(pair: tuple[bytes, bytes]) -> tuple[int, bytes]:
 class HashValue(Companion):
     """A hash. `limits` decide when it is no longer small. Times are Unix ms."""
 
-    __slots__ = ("_encoding", "_had_times", "_has_template", "_members", "_times")
+    __slots__ = ("_encoding", "_had_times", "_has_template", "_members")
 
     type_name: ClassVar[bytes] = b"hash"
     type_number: ClassVar[int] = 4
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, members: Members | None = None) -> None:
         super().__init__(limits)
         self._encoding = LISTPACK
         # Whether the encoding is one of those of HIMPORT.
         self._has_template = False
         # Whether a field had an expiry time at some time since the hash was made or loaded.
         self._had_times = False
-        self._members = Members()
-        # None until a field gets an expiry time.
-        self._times: DueTimes | None = None
+        self._members = Members() if members is None else members
 
     @staticmethod
     def of_template(fields: list[bytes], texts: list[bytes], limits: Limits, *, may_be_long: bool = False) -> HashValue:
@@ -87,8 +83,7 @@ class HashValue(Companion):
 
     @property
     def memory_size(self) -> int:
-        times_size = 0 if self._times is None else self._times.memory_size
-        return HASH_SIZE + times_size + self._members.memory_size
+        return HASH_SIZE + self._members.memory_size
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -122,14 +117,12 @@ class HashValue(Companion):
 
     def times_by_name(self) -> dict[bytes, int]:
         """The expiry times of the fields that have one, which must not be changed."""
-        return {} if self._times is None else self._times.by_name
+        return self._members.times()
 
     def listpack(self) -> bytes | None:
         """The listpack of the fields with their values, and with their expiry times in a listpack with such times. None
         if the caller must make it from `items`: see `PackedPairs.listpack`."""
-        if self._encoding == LISTPACK_EX:
-            return self._members.listpack(3, self.times_by_name())
-        return self._members.listpack(2, None)
+        return self._members.listpack(3 if self._encoding == LISTPACK_EX else 2)
 
     def live_words(self, now_ms: int) -> list[bytes]:
         """The fields that are not due, each with its value after it."""
@@ -157,10 +150,10 @@ class HashValue(Companion):
 
     def live_items(self, now_ms: int) -> Iterable[tuple[bytes, bytes]]:
         """Like `items`, without the fields that are due."""
-        times = self._times
-        if times is None or self.first_due_ms >= now_ms:
+        if self.first_due_ms >= now_ms:
             return self._items()
-        return [each for each in self._members.items() if times.get(each[0]) >= now_ms]
+        times = self._members.times()
+        return [each for each in self._members.items() if times.get(each[0], NEVER_DUE_MS) >= now_ms]
 
     def live_fields(self, now_ms: int) -> list[bytes]:
         """The fields that are not due."""
@@ -170,10 +163,10 @@ class HashValue(Companion):
 
     def live(self, fields: list[bytes], now_ms: int) -> list[bytes]:
         """Those of the fields that are not due."""
-        times = self._times
-        if times is None or self.first_due_ms >= now_ms:
+        if self.first_due_ms >= now_ms:
             return fields
-        return [field for field in fields if times.get(field) >= now_ms]
+        times = self._members.times()
+        return [field for field in fields if times.get(field, NEVER_DUE_MS) >= now_ms]
 
     def at(self, index: int) -> bytes:
         """The field at an index, in an order that lasts until a field comes or goes."""
@@ -189,88 +182,79 @@ class HashValue(Companion):
             return [field for field, _ in self._items()], 0
         return self._members.scan(cursor, count, is_packed=self._encoding != HASHTABLE)
 
+    def scan_words(self, cursor: int, count: int) -> tuple[list[bytes], int]:
+        """Like `scan`, each field with its value after it."""
+        if self._has_template:
+            return [word for pair in self._items() for word in pair], 0
+        return self._members.scan_words(cursor, count, is_packed=self._encoding != HASHTABLE)
+
     # -- expiry times ----------------------------------------------------------------------------
 
     def due_ms(self, field: bytes) -> int | None:
         """The expiry time of a field; None if it has none."""
-        due_ms = NEVER_DUE_MS if self._times is None else self._times.get(field)
-        return None if due_ms == NEVER_DUE_MS else due_ms
+        return self._members.time(field) or None
 
     def due_times(self, fields: list[bytes]) -> list[int]:
-        """The expiry times of fields, 0 for none."""
-        return [0] * len(fields) if self._times is None else self._times.get_each(fields, 0)
+        """The expiry times of existing fields, 0 for none."""
+        if self.first_due_ms == NEVER_DUE_MS:
+            return [0] * len(fields)
+        times = self._members.times()
+        return [times.get(field, 0) for field in fields]
+
+    def times_of(self, fields: list[bytes]) -> list[int]:
+        """The expiry times of fields: 0 if one has none, -1 if there is no such field."""
+        return self._members.times_of(fields)
 
     def is_due(self, field: bytes, now_ms: int) -> bool:
         """Whether the expiry time of a field is over."""
-        return self.first_due_ms < now_ms and self._times is not None and self._times.get(field) < now_ms
+        return self.first_due_ms < now_ms and 0 < self._members.time(field) < now_ms
 
     def expire_at(self, field: bytes, due_ms: int) -> None:
         """Set the expiry time of an existing field."""
-        self._leave_template()
-        self._had_times = True
-        times = self._times
-        if times is None:
-            times = self._times = DueTimes()
-        times.put(field, due_ms)
-        self.first_due_ms = min(self.first_due_ms, due_ms)
-        if self._encoding == LISTPACK:
-            self._encoding = LISTPACK_EX
-        if self._encoding == LISTPACK_EX:
-            self._members.place(field, lambda other: times.get(other) >= due_ms)
+        self.expire_all_at([field], due_ms)
 
-    def expire_all_at(self, fields: list[bytes], due_ms: int) -> None:
-        """Set the expiry time of existing fields."""
-        if self._encoding != HASHTABLE and len(fields) * MOVED_PART < len(self):
-            for field in fields:
-                self.expire_at(field, due_ms)
-        elif fields:
-            self.become_listpack_ex()
-            self._had_times = True
-            times = self._times
-            if times is None:
-                times = self._times = DueTimes()
-            times.put_all(fields, due_ms)
-            self.first_due_ms = min(self.first_due_ms, due_ms)
-            if self._encoding == LISTPACK_EX and self._members.are_few:
-                # Each field moves before those of its time, also before those that were named earlier.
-                moved = dict.fromkeys(reversed(fields))
-                others = [field for field in self._members.names() if field not in moved]
-                index = 0
-                while index < len(others) and times.get(others[index]) < due_ms:
-                    index += 1
-                self._members.arrange([*others[:index], *moved, *others[index:]])
+    def expire_all_at(self, fields: list[bytes], due_ms: int) -> list[bytes]:
+        """Set the expiry time of fields. Returns those that are there.
+
+        In a listpack, each field moves before those of its time, also before those that were named earlier.
+        """
+        self.become_listpack_ex()
+        found = self._members.set_times(fields, due_ms, in_order=self._encoding == LISTPACK_EX)
+        if found and due_ms < self.first_due_ms:
+            self.first_due_ms = due_ms
+        return found
 
     def take_times(self, times: dict[bytes, int]) -> None:
         """Set the expiry times of fields that had none before. In a listpack with expiry times they are in their places
         already. The dictionary is kept."""
         assert self._encoding in (HASHTABLE, LISTPACK_EX)
-        assert self._times is None
+        assert not self._members.has_times
         self._had_times = True
-        self._times = DueTimes.of(times)
+        self._members.take_times(times)
         self.first_due_ms = min(times.values())
 
     def persist(self, field: bytes) -> bool:
         """Remove the expiry time of a field. Returns whether it had one."""
-        if not self._drop_time(field):
-            return False
-        if self._encoding == LISTPACK_EX:
-            self._members.place(field, lambda other: False)
-        return True
+        return self.persist_all([field], 0)[0] == 1
 
-    def _drop_time(self, field: bytes) -> bool:
-        times = self._times
-        if times is None or not times.drop(field):
-            return False
-        if not len(times):
-            self._times = None
+    def persist_all(self, fields: list[bytes], now_ms: int) -> list[int]:
+        """Remove the expiry times of fields. Returns for each 1, 0 if it had none, or -1 if there is no such field or
+        it is due. In a listpack, the field moves to the end."""
+        states = self._members.drop_times(fields, now_ms, in_order=self._encoding == LISTPACK_EX)
+        self._settle_times()
+        return states
+
+    def _settle_times(self) -> None:
+        """Note whether any field has an expiry time, after fields may have lost theirs."""
+        if self.first_due_ms != NEVER_DUE_MS and not self._members.has_times:
             self.first_due_ms = NEVER_DUE_MS
-        return True
 
     def first_due(self, now_ms: int) -> bytes | None:
         """The field that is due first; None if none is. Sets `first_due_ms` to the present one."""
-        if self._times is None:
+        first = self._members.first_timed()
+        if first is None:
             return None
-        self.first_due_ms, field = self._times.first()
+        self.first_due_ms, field = first
         return field if self.first_due_ms < now_ms else None
 
     # -- changing --------------------------------------------------------------------------------
@@ -284,8 +268,12 @@ class HashValue(Companion):
         """Like `expect`, for fields and values that are set now. Redis counts options after them as well."""
         if self._has_template:
             return
-        if len(words) // 2 > self.limits.hash_entries_max or max(map(len, words)) > self.limits.hash_value_max:
+        size_max = self.limits.hash_value_max
+        if len(words) // 2 > self.limits.hash_entries_max:
             self._encoding = HASHTABLE
+        for word in words:
+            if len(word) > size_max:
+                self._encoding = HASHTABLE
 
     def set(self, field: bytes, value: bytes, *, keeps_time: bool = False, may_be_long: bool = False) -> bool:
         """Set a field; its expiry time goes unless `keeps_time` is set. With `may_be_long` a small encoding takes any
@@ -299,7 +287,7 @@ class HashValue(Companion):
                 self._keep_template(field, value, is_new)
             elif is_long or len(self._members) > limits.hash_entries_max:
                 self._encoding = HASHTABLE
-        if self._times is not None and not keeps_time and not is_new:
+        if self.first_due_ms != NEVER_DUE_MS and not keeps_time and not is_new:
             self.persist(field)
         return is_new
 
@@ -316,7 +304,7 @@ class HashValue(Companion):
         """Set fields, each with its value after it; their expiry times go unless `keeps_times` is set, in a hash table.
         Returns how many are new."""
         is_new, index = 0, 0
-        has_times = self._times is not None and not keeps_times
+        has_times = self.first_due_ms != NEVER_DUE_MS and not keeps_times
         while (self._encoding != HASHTABLE or has_times) and index < len(words):
             is_new += self.set(words[index], words[index + 1])
             index += 2
@@ -333,27 +321,28 @@ class HashValue(Companion):
     def load_listpack(self, listpack: bytes, *, has_times: bool) -> bool:
         """Take over the fields of a listpack, with their values and, if it has them, their expiry times, in an empty
         hash. Returns False if the caller must read them: see `PackedPairs.load`."""
-        times = self._members.load(listpack, 3 if has_times else 2)
-        if times is None:
+        first_ms = self._members.load(listpack, 3 if has_times else 2)
+        if first_ms < 0:
             return False
         if len(self._members) > self.limits.hash_entries_max:
             self._encoding = HASHTABLE
         if has_times:
             self.become_listpack_ex()
-        if times:
-            self.take_times(times)
+        if first_ms:
+            self.first_due_ms = first_ms
         return True
 
     def pop(self, field: bytes) -> bytes | None:
         """Remove a field. Returns its value; None if there is no such field."""
         value = self._members.pop(field)
-        if self._times is not None and value is not None:
-            self._drop_time(field)
+        self._settle_times()
         return value
 
     def pop_all(self, fields: list[bytes]) -> list[bytes | None]:
         """Remove fields. Returns the value of each, None for each that is not there."""
-        return self._members.pop_all(fields) if self._times is None else [self.pop(field) for field in fields]
+        values = self._members.pop_all(fields)
+        self._settle_times()
+        return values
 
     # -- keeping ---------------------------------------------------------------------------------
 
@@ -420,28 +409,25 @@ class HashValue(Companion):
                 self._encoding = HASHTABLE
 
     def copy(self) -> HashValue:
-        twin = HashValue(self.limits)
+        twin = HashValue(self.limits, self._members.copy())
         twin._encoding = self._encoding
         twin._has_template = self._has_template
         twin._had_times = self._had_times
-        twin._members = self._members.copy()
-        twin._times = None if self._times is None else self._times.copy()
         twin.first_due_ms = self.first_due_ms
         return twin
 
     def heaps(self) -> list[object]:
-        return [*self._members.heaps(), *([] if self._times is None else self._times.heaps())]
+        return self._members.heaps()
 
     def check(self) -> None:
         self._members.check()
         assert self._has_template == (self._encoding in (TEMPLATE_LISTPACK, TEMPLATE_ARRAY))
         if self._has_template:
-            assert self._times is None
+            assert not self._members.has_times
             names = [field for field, _ in self._items()]
             assert names == sorted(names, key=template_order)
-        assert (self._times is None) == (self.first_due_ms == NEVER_DUE_MS)
-        if self._times is not None:
+        assert self._members.has_times == (self.first_due_ms != NEVER_DUE_MS)
+        first = self._members.first_timed()
+        if first is not None:
             assert self._had_times
-            self._times.check()
-            assert all(field in self._members for field in self._times.names())
-            assert self.first_due_ms <= self._times.first()[0]
+            assert self.first_due_ms <= first[0]

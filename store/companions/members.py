@@ -1,4 +1,4 @@
-"""The members of a hash or a set: byte strings by byte string.
+"""The members of a hash or a set: byte strings by byte string, with expiry times if they are fields of a hash.
 
 Few are in one block of memory, many in a table of keys, whose SCAN stays valid while members are added and removed,
 whose copy shares its parts, and which is freed a little at a time. Members that became many stay in a table.
@@ -7,9 +7,10 @@ whose copy shares its parts, and which is freed a little at a time. Members that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from ..class_marks import mypyc_attr
+from ..due_times import DueTimes
 from ..key_slots import scan_keys
 
 try:
@@ -22,19 +23,21 @@ except ImportError:  # there was no C compiler at installation
 # Members that are in a block at most.
 FEW_MAX: Final = 512
 # Bytes of the objects.
-MEMBERS_SIZE: Final = 112
+MEMBERS_SIZE: Final = 128
 
 
 @mypyc_attr(acyclic=True)
 class Members:
     """Members with their texts, in the order of their arrival while they are few."""
 
-    __slots__ = ("_few", "_many")
+    __slots__ = ("_few", "_many", "_times")
 
-    def __init__(self) -> None:
-        self._few = PackedPairs()
+    def __init__(self, few: PackedPairs | None = None) -> None:
+        self._few = PackedPairs() if few is None else few
         # None while there are few.
         self._many: KeyTable | None = None
+        # The expiry times of many, in Unix ms. None until a member gets one; few have theirs in the block.
+        self._times: DueTimes | None = None
 
     def __len__(self) -> int:
         return len(self._few) if self._many is None else len(self._many)
@@ -55,7 +58,17 @@ class Members:
 
     def get_all(self, names: list[bytes]) -> list[bytes | None]:
         """Like `get`, for many members."""
-        return [self._few.get(name) for name in names] if self._many is None else self._many.get_keys(names)
+        return self._few.get_all(names) if self._many is None else self._many.get_keys(names)
+
+    def has_each(self, names: list[bytes]) -> list[int]:
+        """Return for each name 1 if there is such a member, else 0."""
+        if self._many is None:
+            return self._few.has_each(names)
+        return [0 if text is None else 1 for text in self._many.get_keys(names)]
+
+    def having(self, names: list[bytes], wanted: bool) -> list[bytes]:
+        """Those of the names that members have, or with `wanted` False the others."""
+        return self._few.having(names, wanted) if self._many is None else self._many.having(names, wanted)
 
     def put(self, name: bytes, text: bytes = b"") -> bool:
         """Add a member, or change its text. Returns whether it is new."""
@@ -64,8 +77,9 @@ class Members:
         is_new = self._few.put(name, text)
         if is_new and len(self._few) > FEW_MAX:
             many = KeyTable()
-            for each, its_text in self._few.items():
-                many.put(each, its_text)
+            many.put_words(self._few.words())
+            if self._few.timed_count:
+                self._times = DueTimes.of(self._few.times())
             self._few, self._many = PackedPairs(), many
         return is_new
 
@@ -109,23 +123,27 @@ class Members:
         if count > FEW_MAX and self._many is None and not len(self._few):
             self._many = KeyTable()
 
-    def load(self, listpack: bytes, step: int) -> dict[bytes, int] | None:
+    def load(self, listpack: bytes, step: int) -> int:
         """See `PackedPairs.load`."""
         return self._few.load(listpack, step)
 
-    def listpack(self, step: int, times: dict[bytes, int] | None) -> bytes | None:
+    def listpack(self, step: int) -> bytes | None:
         """See `PackedPairs.listpack`. None also if there are many."""
-        return None if self._many is not None else self._few.listpack(step, times)
+        return None if self._many is not None else self._few.listpack(step)
 
     def pop(self, name: bytes) -> bytes | None:
-        """Remove a member. Returns its text; None if there is no such member."""
-        if self._many is not None:
-            return self._many.pop(name)  # type: ignore[return-value]
-        return self._few.pop(name)
+        """Remove a member, and its time. Returns its text; None if there is no such member."""
+        if self._many is None:
+            return self._few.pop(name)
+        if self._times is not None:
+            self._drop_time(self._times, name)
+        return self._many.pop(name)  # type: ignore[return-value]
 
     def pop_all(self, names: list[bytes]) -> list[bytes | None]:
-        """Remove members. Returns the text of each, None for each that is not there."""
-        return [self._few.pop(name) for name in names] if self._many is None else self._many.pop_keys(names)
+        """Remove members, and their times. Returns the text of each, None for each that is not there."""
+        if self._many is None or self._times is not None:
+            return [self.pop(name) for name in names]
+        return self._many.pop_keys(names)
 
     def discard_all(self, names: list[bytes]) -> int:
         """Remove members. Returns how many were there."""
@@ -143,14 +161,6 @@ class Members:
                 index += 1
         self._few.move(name, index)
 
-    def arrange(self, names: list[bytes]) -> None:
-        """While members are few: put them in this order of all their names."""
-        assert self._many is None
-        arranged = PackedPairs()
-        for name in names:
-            arranged.put(name, self._few.get(name) or b"")
-        self._few = arranged
-
     def items(self) -> Iterable[tuple[bytes, bytes]]:
         """The members with their texts. They must not change meanwhile."""
         return self._few.items() if self._many is None else self._many.items()  # type: ignore[return-value]
@@ -161,7 +171,7 @@ class Members:
 
     def texts(self) -> list[bytes]:
         """The texts of the members, in the order of `names`."""
-        return [text for _, text in self._few.items()] if self._many is None else self._many.values()
+        return self._few.texts() if self._many is None else self._many.values()
 
     def names(self) -> list[bytes]:
         """The members."""
@@ -213,11 +223,96 @@ class Members:
         names = self._few.names()
         return (names, 0) if is_packed else scan_keys(names, cursor, count)
 
+    def scan_words(self, cursor: int, count: int, *, is_packed: bool) -> tuple[list[bytes], int]:
+        """Like `scan`, each member with its text after it."""
+        if self._many is not None:
+            return self._many.scan_words(cursor, count)
+        if is_packed:
+            return self._few.words(), 0
+        names, cursor = scan_keys(self._few.names(), cursor, count)
+        return [word for name in names for word in (name, self._few.get(name) or b"")], cursor
+
+    # -- expiry times ----------------------------------------------------------------------------
+
+    @property
+    def has_times(self) -> bool:
+        """Whether a member has an expiry time."""
+        return self._times is not None or self._few.timed_count > 0
+
+    def time(self, name: bytes) -> int:
+        """The expiry time of a member; 0 if it has none, or if there is no such member."""
+        return self._few.time(name) if self._times is None else self._times.by_name.get(name, 0)
+
+    def times_of(self, names: list[bytes]) -> list[int]:
+        """The expiry times of members: 0 if one has none, -1 if there is no such member."""
+        many, times = self._many, self._times
+        if many is None:
+            return self._few.times_of(names)
+        found = [0] * len(names) if times is None else times.get_each(names, 0)
+        return [due_ms or (0 if name in many else -1) for name, due_ms in zip(names, found, strict=True)]
+
+    def times(self) -> dict[bytes, int]:
+        """The expiry times by name, which must not be changed."""
+        return self._few.times() if self._times is None else self._times.by_name
+
+    def set_times(self, names: list[bytes], due_ms: int, *, in_order: bool) -> list[bytes]:
+        """Set the expiry time of members. Returns those that are there.
+
+        `in_order`: as for `PackedPairs.set_time`; the order of many is never that of their times.
+        """
+        if self._many is None:
+            return self._few.set_times(names, due_ms, in_order)
+        found = [name for name, text in zip(names, self._many.get_keys(names), strict=True) if text is not None]
+        if found:
+            if self._times is None:
+                self._times = DueTimes()
+            self._times.put_all(found, due_ms)
+        return found
+
+    def take_times(self, times: dict[bytes, int]) -> None:
+        """Set the expiry times of members, while none has one. The members stay in their order; the dictionary is
+        kept."""
+        if self._many is None:
+            self._few.take_times(times)
+        else:
+            self._times = DueTimes.of(times)
+
+    def drop_times(self, names: list[bytes], now_ms: int, *, in_order: bool) -> list[int]:
+        """See `PackedPairs.drop_times`."""
+        if self._many is None:
+            return self._few.drop_times(names, now_ms, in_order)
+        states: list[int] = []
+        for name, due_ms in zip(names, self.times_of(names), strict=True):
+            if due_ms < 0 or 0 < due_ms < now_ms:
+                states.append(-1)
+            else:
+                # A member that is named twice has its time once.
+                times = self._times
+                states.append(1 if due_ms and times is not None and self._drop_time(times, name) else 0)
+        return states
+
+    def _drop_time(self, times: DueTimes, name: bytes) -> bool:
+        """Remove the expiry time of one of many members. Returns whether it had one."""
+        if not times.drop(name):
+            return False
+        if not len(times):
+            self._times = None
+        return True
+
+    def first_timed(self) -> tuple[int, bytes] | None:
+        """The first expiry time, and the member that has it; None if no member has one."""
+        if self._times is not None:
+            return self._times.first()
+        return self._few.first_timed()
+
+    # -- keeping ---------------------------------------------------------------------------------
+
     def copy(self) -> Members:
         """Another table with the same members."""
-        twin = Members()
-        twin._few = self._few.copy()
-        twin._many = None if self._many is None else self._many.copy()
+        twin = Members(self._few.copy())
+        if self._many is not None:
+            twin._many = self._many.copy()
+            twin._times = None if self._times is None else self._times.copy()
         return twin
 
     @property
@@ -225,14 +320,22 @@ class Members:
         """Bytes of the table, its members and their texts."""
         if self._many is None:
             return MEMBERS_SIZE + self._few.memory_size
-        return MEMBERS_SIZE + self._many.memory_size + self._many.size + self._many.expiry_size
+        times_size = 0 if self._times is None else self._times.memory_size
+        return MEMBERS_SIZE + self._many.memory_size + self._many.size + self._many.expiry_size + times_size
 
-    def heaps(self) -> list[KeyTable]:
+    def heaps(self) -> list[Any]:
         """What `Garbage` frees a little at a time."""
-        return [] if self._many is None else [self._many]
+        if self._many is None:
+            return []
+        return [self._many] if self._times is None else [self._many, *self._times.heaps()]
 
     def check(self) -> None:
         """Assert that the parts agree. Raises AssertionError."""
         if self._many is not None:
             self._many.check()
             assert not len(self._few)
+        if self._times is not None:
+            assert len(self._times)
+            self._times.check()
+            assert self._many is not None
+            assert all(name in self._many for name in self._times.names())

@@ -120,30 +120,47 @@ cdef inline u64 hash_of(const Needle *needle) noexcept:
     return found >> 32
 
 
-cdef bint has_twins(Block *block, Py_ssize_t skip, int step) noexcept:
-    """Whether two of the items are alike after their first `skip` bytes: of every `step` items, the first ones. They
-    are `NAMES_MAX` at most."""
-    cdef u32 slots[SLOTS_MAX]
-    cdef u32 slot, mask = 15
+cdef struct Names:
+    # Where names are in a block: each slot has the number of bytes before an item, plus one, or 0.
+    u32 slots[SLOTS_MAX]
+    u32 mask
+
+
+cdef inline u32 slot_of(const Names *names, const Block *block, const Needle *needle, Py_ssize_t skip) noexcept:
+    """Return the slot of the item that ends with the needle after its first `skip` bytes, else the empty one for it."""
+    cdef u32 slot = <u32>hash_of(needle) & names.mask
+    while names.slots[slot] and not ends_with(block.data + names.slots[slot] - 1, needle, skip):
+        slot = slot + 1 & names.mask
+    return slot
+
+
+cdef bint gather_names(Names *names, Block *block, Py_ssize_t skip, int step) noexcept:
+    """Note where items are, without their first `skip` bytes: of every `step` items, the first ones. They are
+    `NAMES_MAX` at most. Returns False if two are alike."""
     cdef u8 *item = block.data
     cdef u8 *end = item + block.size
     cdef Needle needle
+    cdef u32 slot
     cdef int index
-    while mask + 1 < 2 * (block.count // step):
-        mask = mask << 1 | 1
-    # A slot has the number of bytes before an item, plus one.
-    memset(slots, 0, (mask + 1) * sizeof(u32))
+    names.mask = 15
+    while names.mask + 1 < 2 * (block.count // step):
+        names.mask = names.mask << 1 | 1
+    memset(names.slots, 0, (names.mask + 1) * sizeof(u32))
     while item != end:
         refer(item, skip, &needle)
-        slot = <u32>hash_of(&needle) & mask
-        while slots[slot]:
-            if ends_with(block.data + slots[slot] - 1, &needle, skip):
-                return True
-            slot = slot + 1 & mask
-        slots[slot] = <u32>(item - block.data) + 1
+        slot = slot_of(names, block, &needle, skip)
+        if names.slots[slot]:
+            return False
+        names.slots[slot] = <u32>(item - block.data) + 1
         for index in range(step):
             item += item_size(item)
-    return False
+    return True
+
+
+cdef bint has_twins(Block *block, Py_ssize_t skip, int step) noexcept:
+    """Whether two of the items are alike: see `gather_names`."""
+    cdef Names names
+    return not gather_names(&names, block, skip, step)
 
 
 cdef inline bint read_score_of(const Element *element, double *score) except -1:

@@ -20,6 +20,16 @@ include "../listpack.pxi"
 include "packed_listpack.pxi"
 
 
+cdef enum:
+    # With no more names, they are looked for one by one.
+    FEW_NAMES = 8
+    # Bytes of a time, in an item of its own.
+    TIME_SIZE = 8
+    TIME_ITEM_SIZE = TIME_SIZE + LENGTHS_SIZE
+    # Bytes of the items of a name, its text and its time at most.
+    PAIR_SIZE_MAX = 2 * (LONG_SIZE + LENGTHS_SIZE) + TIME_ITEM_SIZE
+
+
 cdef int replace_item(Block *block, u8 *item, bytes text) except -1:
     """Put another text in the place of an item."""
     cdef size_t old = item_size(item), new = needed_size(text)
@@ -34,25 +44,88 @@ cdef int replace_item(Block *block, u8 *item, bytes text) except -1:
     return 0
 
 
-cdef u8 *find_item(Block *block, const Needle *needle, Py_ssize_t skip, bint are_pairs) noexcept:
-    """Return the first item that ends with the needle after its first `skip` bytes; NULL if there is none. Of pairs,
-    only the first texts are looked at."""
+cdef u8 *find_item(Block *block, const Needle *needle, Py_ssize_t skip) noexcept:
+    """Return the first item that ends with the needle after its first `skip` bytes; NULL if there is none."""
     cdef u8 *item = block.data
     cdef u8 *end = item + block.size
     while item != end:
         if ends_with(item, needle, skip):
             return item
         item += item_size(item)
-        if are_pairs:
+    return NULL
+
+
+cdef u8 *find_nth(Block *block, const Needle *needle, Py_ssize_t skip, int step) noexcept:
+    """Like `find_item`; of every `step` items, only the first ones are looked at."""
+    cdef u8 *item = block.data
+    cdef u8 *end = item + block.size
+    cdef int index
+    while item != end:
+        if ends_with(item, needle, skip):
+            return item
+        for index in range(step):
             item += item_size(item)
     return NULL
 
 
-cdef inline u8 *find_name(Block *block, bytes name) noexcept:
-    """Return the item of a name among pairs; NULL if there is none."""
+cdef list names_in(Block *block, list texts, Py_ssize_t skip, int step, bint wanted):
+    """Return those of the texts that are items of a block without their first `skip` bytes, or the others: of every
+    `step` items, the first ones, which differ."""
+    cdef Names names
     cdef Needle needle
-    set_needle(&needle, name)
-    return find_item(block, &needle, 0, True)
+    cdef list kept = []
+    cdef bytes text
+    cdef bint is_in
+    cdef u32 count = block.count // step
+    # It takes some time to find out where all names are.
+    cdef bint are_many = count > FEW_NAMES and count <= NAMES_MAX and len(texts) > FEW_NAMES
+    if are_many:
+        gather_names(&names, block, skip, step)
+    for text in texts:
+        set_needle(&needle, text)
+        if are_many:
+            is_in = names.slots[slot_of(&names, block, &needle, skip)] != 0
+        else:
+            is_in = find_nth(block, &needle, skip, step) != NULL
+        if is_in == wanted:
+            kept.append(text)
+    return kept
+
+
+cdef inline u8 *next_pair(u8 *item, bint are_timed) noexcept:
+    item += item_size(item)
+    item += item_size(item)
+    return item + TIME_ITEM_SIZE if are_timed else item
+
+
+cdef inline i64 time_of(const u8 *item) noexcept:
+    """Return the time in the item after a name and its text."""
+    cdef i64 due_ms
+    item += item_size(item)
+    item += item_size(item)
+    memcpy(&due_ms, item + 1, TIME_SIZE)
+    return due_ms
+
+
+cdef inline u8 *write_time(u8 *item, i64 due_ms) noexcept:
+    """Write the item of a time. Returns where it ends."""
+    item[0] = item[TIME_SIZE + 1] = TIME_SIZE
+    memcpy(item + 1, &due_ms, TIME_SIZE)
+    return item + TIME_ITEM_SIZE
+
+
+cdef void move_bytes(u8 *at, size_t size, u8 *to) noexcept:
+    """Move the bytes of a pair so that they are before those at `to`, which is not inside of them."""
+    cdef u8 moved[PAIR_SIZE_MAX]
+    if to == at or to == at + size:
+        return
+    memcpy(moved, at, size)
+    if to < at:
+        memmove(to + size, to, at - to)
+        memcpy(to, moved, size)
+    else:
+        memmove(at, at + size, to - at - size)
+        memcpy(to - size, moved, size)
 
 
 @cython.final
@@ -127,7 +200,7 @@ cdef class PackedTexts:
         cdef Needle needle
         cdef u8 *item
         set_needle(&needle, text)
-        item = find_item(&self.block, &needle, skip, False)
+        item = find_item(&self.block, &needle, skip)
         return None if item == NULL else text_of(item)
 
     def put_sorted(self, bytes text not None, Py_ssize_t skip):
@@ -139,7 +212,7 @@ cdef class PackedTexts:
             raise ValueError(skip)
         needle.data = PyBytes_AS_STRING(text) + skip
         needle.size = PyBytes_GET_SIZE(text) - skip
-        item = find_item(&self.block, &needle, skip, False)
+        item = find_item(&self.block, &needle, skip)
         is_new = item == NULL
         set_needle(&needle, text)
         if not is_new:
@@ -185,6 +258,10 @@ cdef class PackedTexts:
         clear(&self.block)
         return False
 
+    def having(self, list texts not None, Py_ssize_t skip, bint wanted):
+        """See `packed_texts_plain`."""
+        return names_in(&self.block, texts, skip, 1, wanted)
+
     def remove(self, Py_ssize_t start, Py_ssize_t stop):
         """See `packed_texts_plain`."""
         self.demand(start, stop)
@@ -202,17 +279,39 @@ cdef class PackedTexts:
 cdef class PackedPairs:
     """See `packed_texts_plain.PackedPairs`."""
 
-    # The name and the text of each pair are two items.
+    # The name and the text of each pair are two items. After the first time was set, the time of each is a third one, 0
+    # for none.
     cdef Block block
+    cdef bint are_timed
+    cdef readonly u32 timed_count
 
     def __dealloc__(self):
         free_block(&self.block)
 
+    cdef inline u32 width(self) noexcept:
+        """Return the number of the items of a pair."""
+        return 3 if self.are_timed else 2
+
+    cdef inline u32 pairs_count(self) noexcept:
+        return self.block.count // 3 if self.are_timed else self.block.count >> 1
+
+    cdef u8 *find_name(self, bytes name) noexcept:
+        """Return the item of a name; NULL if there is none."""
+        cdef Needle needle
+        cdef u8 *item = self.block.data
+        cdef u8 *end = item + self.block.size
+        set_needle(&needle, name)
+        while item != end:
+            if ends_with(item, &needle, 0):
+                return item
+            item = next_pair(item, self.are_timed)
+        return NULL
+
     def __len__(self):
-        return self.block.count >> 1
+        return self.pairs_count()
 
     def __contains__(self, bytes name not None):
-        return find_name(&self.block, name) != NULL
+        return self.find_name(name) != NULL
 
     @property
     def memory_size(self):
@@ -221,12 +320,34 @@ cdef class PackedPairs:
 
     def get(self, bytes name not None):
         """See `packed_texts_plain`."""
-        cdef u8 *item = find_name(&self.block, name)
+        cdef u8 *item = self.find_name(name)
         return None if item == NULL else text_of(item + item_size(item))
+
+    def get_all(self, list names not None):
+        """See `packed_texts_plain`."""
+        cdef list texts = []
+        cdef u8 *item
+        cdef bytes name
+        for name in names:
+            item = self.find_name(name)
+            texts.append(None if item == NULL else text_of(item + item_size(item)))
+        return texts
+
+    def has_each(self, list names not None):
+        """See `packed_texts_plain`."""
+        cdef list found = []
+        cdef bytes name
+        for name in names:
+            found.append(0 if self.find_name(name) == NULL else 1)
+        return found
+
+    def having(self, list names not None, bint wanted):
+        """See `packed_texts_plain`."""
+        return names_in(&self.block, names, 0, self.width(), wanted)
 
     def put(self, bytes name not None, bytes text not None):
         """See `packed_texts_plain`."""
-        cdef u8 *item = find_name(&self.block, name)
+        cdef u8 *item = self.find_name(name)
         if item != NULL:
             replace_item(&self.block, item + item_size(item), text)
             return False
@@ -234,11 +355,14 @@ cdef class PackedPairs:
         return True
 
     cdef int append(self, bytes name, bytes text) except -1:
-        cdef size_t name_size = needed_size(name)
-        cdef u8 *item = open_gap(&self.block, self.block.data + self.block.size, name_size + needed_size(text))
+        cdef size_t name_size = needed_size(name), text_size = needed_size(text)
+        cdef size_t size = name_size + text_size + (TIME_ITEM_SIZE if self.are_timed else 0)
+        cdef u8 *item = open_gap(&self.block, self.block.data + self.block.size, size)
         write_item(&self.block, item, name)
         write_item(&self.block, item + name_size, text)
-        self.block.count += 2
+        if self.are_timed:
+            write_time(item + name_size + text_size, 0)
+        self.block.count += self.width()
         return 0
 
     def load(self, bytes data not None, int step):
@@ -246,19 +370,20 @@ cdef class PackedPairs:
         cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(data) + LISTPACK_HEADER_SIZE
         cdef const u8 *end = <const u8 *>PyBytes_AS_STRING(data) + PyBytes_GET_SIZE(data) - 1
         cdef size_t room = 0
-        cdef u32 name_at
         cdef Element element
-        cdef dict times = {}
+        cdef i64 first_ms = 0
+        cdef u32 timed_count = 0
         cdef Py_ssize_t count
-        if self.block.count or not 1 <= step <= 3:
-            return None
+        if self.block.count or self.are_timed or not 1 <= step <= 3:
+            return -1
         count = measure(data, step, min(step, 2), 0, &room)
         if count < 0 or count % step or count // step > NAMES_MAX:
-            return None
+            return -1
         # Names of a set have an empty text each.
-        set_room(&self.block, room + (LENGTHS_SIZE * count if step == 1 else 0))
+        if step != 2:
+            room += count * LENGTHS_SIZE if step == 1 else count // 3 * TIME_ITEM_SIZE
+        set_room(&self.block, room)
         while at < end:
-            name_at = self.block.size
             read_element(&at, end, &element)
             append_element(&self.block, &element, end)
             if step == 1:
@@ -270,20 +395,26 @@ cdef class PackedPairs:
                 read_element(&at, end, &element)
                 if element.text != NULL or not 0 <= element.number <= TIME_MAX:
                     break
+                write_time(self.block.data + self.block.size, element.number)
+                self.block.size += TIME_ITEM_SIZE
+                self.block.count += 1
                 if element.number:
-                    times[text_of(self.block.data + name_at)] = element.number
+                    timed_count += 1
+                    if not first_ms or element.number < first_ms:
+                        first_ms = element.number
         else:
-            if not has_twins(&self.block, 0, 2):
-                return times
+            if not has_twins(&self.block, 0, max(step, 2)):
+                self.are_timed, self.timed_count = step == 3, timed_count
+                return first_ms
         clear(&self.block)
-        return None
+        return -1
 
     def fill(self, list words not None, int step):
         """See `packed_texts_plain`."""
         cdef size_t room = 0
         cdef Py_ssize_t count = len(words), index
         cdef bytes word
-        if self.block.count or not 1 <= step <= 2 or count % step or count // step > NAMES_MAX:
+        if self.block.count or self.are_timed or not 1 <= step <= 2 or count % step or count // step > NAMES_MAX:
             return False
         for word in words:
             if word is None:
@@ -302,7 +433,7 @@ cdef class PackedPairs:
             return False
         return True
 
-    def listpack(self, int step, dict times):
+    def listpack(self, int step):
         """See `packed_texts_plain`."""
         cdef u8 *item = self.block.data
         cdef u8 *end = item + self.block.size
@@ -310,49 +441,200 @@ cdef class PackedPairs:
         cdef u8 *start
         cdef u8 *at
         cdef bytes packed
-        cdef PyObject *due_ms
-        cdef u32 count = self.block.count
+        cdef u32 count = self.pairs_count()
         if not 1 <= step <= 3:
             raise ValueError(step)
         # Each text takes its bytes, which are in the block or counted with the objects, and so do the times.
-        room += self.block.size + <size_t>count * (ELEMENT_FRAME_MAX + DIGITS_SIZE_MAX)
+        room += self.block.size + 3 * <size_t>count * (ELEMENT_FRAME_MAX + DIGITS_SIZE_MAX)
         packed = PyBytes_FromStringAndSize(NULL, room)
         start = <u8 *>PyBytes_AS_STRING(packed)
         at = start + LISTPACK_HEADER_SIZE
         while item != end:
             at = write_text(at, item)
-            name = text_of(item) if step == 3 and times is not None else None
-            item += item_size(item)
             if step > 1:
-                at = write_text(at, item)
-            item += item_size(item)
+                at = write_text(at, item + item_size(item))
             if step == 3:
-                due_ms = PyDict_GetItem(times, name) if name is not None else NULL
-                at = write_integer(at, 0 if due_ms == NULL else <i64>PyLong_AsLongLong(<object>due_ms))
+                at = write_integer(at, time_of(item) if self.are_timed else 0)
+            item = next_pair(item, self.are_timed)
         at[0] = LISTPACK_END
         at += 1
         if <u64>(at - start) >> 32:
             raise OverflowError("a listpack of more than 4 GiB")
         write_little(start, at - start, 4)
-        write_little(start + 4, min(count // 2 * step, <u32>LISTPACK_COUNT_UNKNOWN), 2)
+        write_little(start + 4, min(<u64>count * step, <u64>LISTPACK_COUNT_UNKNOWN), 2)
         return PyBytes_FromStringAndSize(<char *>start, at - start)
 
     def pop(self, bytes name not None):
         """See `packed_texts_plain`."""
-        cdef u8 *item = find_name(&self.block, name)
+        cdef u8 *item = self.find_name(name)
         if item == NULL:
             return None
         text = text_of(item + item_size(item))
-        remove_items(&self.block, item, 2)
+        if self.are_timed and time_of(item):
+            self.timed_count -= 1
+        remove_items(&self.block, item, self.width())
         return text
 
     def move(self, bytes name not None, Py_ssize_t index):
         """See `packed_texts_plain`."""
-        text = self.pop(name)
-        if text is None or index < 0 or index > self.block.count >> 1:
+        cdef u8 *item = self.find_name(name)
+        cdef u8 *to = self.block.data
+        if item == NULL or index < 0 or index >= self.pairs_count():
             raise IndexError(index)
-        insert_item(&self.block, item_at(&self.block, <u32>index * 2), name)
-        insert_item(&self.block, item_at(&self.block, <u32>index * 2 + 1), text)
+        while True:
+            if to == item:
+                to = next_pair(to, self.are_timed)
+            if not index:
+                break
+            to = next_pair(to, self.are_timed)
+            index -= 1
+        move_bytes(item, next_pair(item, self.are_timed) - item, to)
+
+    # -- times -----------------------------------------------------------------------------------
+
+    def time(self, bytes name not None):
+        """See `packed_texts_plain`."""
+        cdef u8 *item = self.find_name(name) if self.timed_count else NULL
+        return 0 if item == NULL else time_of(item)
+
+    def times(self):
+        """See `packed_texts_plain`."""
+        cdef dict found = {}
+        cdef u8 *item = self.block.data
+        cdef u8 *end = item + self.block.size
+        while self.timed_count and item != end:
+            if time_of(item):
+                found[text_of(item)] = time_of(item)
+            item = next_pair(item, True)
+        return found
+
+    def first_timed(self):
+        """See `packed_texts_plain`."""
+        cdef u8 *item = self.block.data
+        cdef u8 *end = item + self.block.size
+        cdef u8 *first = NULL
+        cdef i64 due_ms, first_ms = 0
+        while self.timed_count and item != end:
+            due_ms = time_of(item)
+            if due_ms and (first == NULL or due_ms < first_ms):
+                first, first_ms = item, due_ms
+            item = next_pair(item, True)
+        return None if first == NULL else (first_ms, text_of(first))
+
+    cdef int make_timed(self) except -1:
+        """Have an item for the time of each pair from now on."""
+        cdef Block timed
+        cdef u8 *item = self.block.data
+        cdef u8 *end = item + self.block.size
+        cdef u8 *to
+        cdef size_t size
+        cdef u32 count = self.pairs_count()
+        if self.are_timed:
+            return 0
+        memset(&timed, 0, sizeof(Block))
+        set_room(&timed, self.block.size + <size_t>count * TIME_ITEM_SIZE)
+        to = timed.data
+        while item != end:
+            size = next_pair(item, False) - item
+            memcpy(to, item, size)
+            to = write_time(to + size, 0)
+            item += size
+        PyMem_Free(self.block.data)
+        self.block.data, self.block.room, self.block.size = timed.data, timed.room, timed.room
+        self.block.count += count
+        self.are_timed = True
+        return 0
+
+    cdef void put_time(self, u8 *item, i64 due_ms, bint in_order) noexcept:
+        """Set the time of a pair; `in_order`: see `set_time`."""
+        cdef u8 *to = self.block.data
+        cdef u8 *end = to + self.block.size
+        cdef i64 old_ms = time_of(item), other_ms
+        cdef u8 *after = next_pair(item, True)
+        write_time(after - TIME_ITEM_SIZE, due_ms)
+        if old_ms:
+            self.timed_count -= 1
+        if due_ms:
+            self.timed_count += 1
+        if not in_order:
+            return
+        if not due_ms:
+            to = end
+        while to != end:
+            if to != item:
+                other_ms = time_of(to)
+                if not other_ms or other_ms >= due_ms:
+                    break
+            to = next_pair(to, True)
+        move_bytes(item, after - item, to)
+
+    def set_time(self, bytes name not None, i64 due_ms, bint in_order):
+        """See `packed_texts_plain`."""
+        cdef u8 *item
+        self.make_timed()
+        item = self.find_name(name)
+        if item == NULL:
+            return False
+        self.put_time(item, due_ms, in_order)
+        return True
+
+    def set_times(self, list names not None, i64 due_ms, bint in_order):
+        """See `packed_texts_plain`."""
+        cdef list found = []
+        cdef u8 *item
+        cdef bytes name
+        self.make_timed()
+        for name in names:
+            item = self.find_name(name)
+            if item != NULL:
+                self.put_time(item, due_ms, in_order)
+                found.append(name)
+        return found
+
+    def take_times(self, dict times not None):
+        """See `packed_texts_plain`."""
+        cdef u8 *item
+        cdef u8 *end
+        cdef PyObject *found
+        self.make_timed()
+        item = self.block.data
+        end = item + self.block.size
+        while item != end:
+            name = text_of(item)
+            found = PyDict_GetItem(times, name)
+            if found != NULL:
+                self.put_time(item, PyLong_AsLongLong(<object>found), False)
+            item = next_pair(item, True)
+
+    def times_of(self, list names not None):
+        """See `packed_texts_plain`."""
+        cdef list found = []
+        cdef u8 *item
+        cdef bytes name
+        for name in names:
+            item = self.find_name(name)
+            found.append(-1 if item == NULL else time_of(item) if self.are_timed else 0)
+        return found
+
+    def drop_times(self, list names not None, i64 now_ms, bint in_order):
+        """See `packed_texts_plain`."""
+        cdef list states = []
+        cdef u8 *item
+        cdef bytes name
+        cdef i64 due_ms
+        for name in names:
+            item = self.find_name(name)
+            due_ms = time_of(item) if item != NULL and self.are_timed else 0
+            if item == NULL or 0 < due_ms < now_ms:
+                states.append(-1)
+            elif not due_ms:
+                states.append(0)
+            else:
+                self.put_time(item, 0, in_order)
+                states.append(1)
+        return states
+
+    # -- all -------------------------------------------------------------------------------------
 
     def names(self):
         """See `packed_texts_plain`."""
@@ -361,13 +643,29 @@ cdef class PackedPairs:
         cdef u8 *end = item + self.block.size
         while item != end:
             names.append(text_of(item))
-            item += item_size(item)
-            item += item_size(item)
+            item = next_pair(item, self.are_timed)
         return names
+
+    def texts(self):
+        """See `packed_texts_plain`."""
+        cdef list texts = []
+        cdef u8 *item = self.block.data
+        cdef u8 *end = item + self.block.size
+        while item != end:
+            texts.append(text_of(item + item_size(item)))
+            item = next_pair(item, self.are_timed)
+        return texts
 
     def words(self):
         """See `packed_texts_plain`."""
-        return texts_between(&self.block, 0, self.block.count, 0)
+        cdef list words = []
+        cdef u8 *item = self.block.data
+        cdef u8 *end = item + self.block.size
+        while item != end:
+            words.append(text_of(item))
+            words.append(text_of(item + item_size(item)))
+            item = next_pair(item, self.are_timed)
+        return words
 
     def items(self):
         """See `packed_texts_plain`."""
@@ -375,20 +673,19 @@ cdef class PackedPairs:
         cdef u8 *item = self.block.data
         cdef u8 *end = item + self.block.size
         while item != end:
-            name = text_of(item)
-            item += item_size(item)
-            pairs.append((name, text_of(item)))
-            item += item_size(item)
+            pairs.append((text_of(item), text_of(item + item_size(item))))
+            item = next_pair(item, self.are_timed)
         return pairs
 
     def at(self, Py_ssize_t index):
         """See `packed_texts_plain`."""
-        if index < 0 or index >= self.block.count >> 1:
+        if index < 0 or index >= self.pairs_count():
             raise IndexError(index)
-        return text_of(item_at(&self.block, <u32>index * 2))
+        return text_of(item_at(&self.block, <u32>index * self.width()))
 
     def copy(self):
         """See `packed_texts_plain`."""
         cdef PackedPairs twin = PackedPairs.__new__(PackedPairs)
         copy_block(&twin.block, &self.block)
+        twin.are_timed, twin.timed_count = self.are_timed, self.timed_count
         return twin

@@ -9,7 +9,7 @@ from bisect import bisect_left, insort
 from itertools import islice
 from sys import getsizeof
 
-from ..object_sizes import text_size
+from ..object_sizes import NUMBER_SIZE, text_size
 
 
 class PackedTexts:
@@ -92,6 +92,12 @@ class PackedTexts:
         """
         return False
 
+    def having(self, texts: list[bytes], skip: int, wanted: bool) -> list[bytes]:
+        """Those of the texts that `find` finds, or with `wanted` False the others. The texts that are there differ
+        after their first `skip` bytes, and are no more than a listpack of Redis has."""
+        ends = {each[skip:] for each in self._texts}
+        return [text for text in texts if (text in ends) is wanted]
+
     def remove(self, start: int, stop: int) -> None:
         """Remove the texts from one index on, before another one. Raises IndexError."""
         self._size -= sum(map(text_size, self.between(start, stop)))
@@ -105,12 +111,14 @@ class PackedTexts:
 
 
 class PackedPairs:
-    """Names with texts, in the order of their arrival. No two names are alike."""
+    """Names with texts, in the order of their arrival, and with expiry times in Unix ms. No two names are alike."""
 
-    __slots__ = ("_pairs", "_size")
+    __slots__ = ("_pairs", "_size", "_times")
 
     def __init__(self) -> None:
         self._pairs: dict[bytes, bytes] = {}
+        # Those that are not 0.
+        self._times: dict[bytes, int] = {}
         # Bytes of the names and texts.
         self._size = 0
 
@@ -123,14 +131,31 @@ class PackedPairs:
     @property
     def memory_size(self) -> int:
         """Bytes of the names and texts and of what holds them, without this object."""
-        return self._size + getsizeof(self._pairs)
+        return self._size + getsizeof(self._pairs) + getsizeof(self._times) + NUMBER_SIZE * len(self._times)
+
+    @property
+    def timed_count(self) -> int:
+        """Number of the names that have a time."""
+        return len(self._times)
 
     def get(self, name: bytes) -> bytes | None:
         """The text of a name; None if there is no such name."""
         return self._pairs.get(name)
 
+    def get_all(self, names: list[bytes]) -> list[bytes | None]:
+        """Like `get`, for many names."""
+        return list(map(self._pairs.get, names))
+
+    def has_each(self, names: list[bytes]) -> list[int]:
+        """Return for each name 1 if it is there, else 0."""
+        return [int(name in self._pairs) for name in names]
+
+    def having(self, names: list[bytes], wanted: bool) -> list[bytes]:
+        """Those of the names that are there, or with `wanted` False those that are not."""
+        return [name for name in names if (name in self._pairs) is wanted]
+
     def put(self, name: bytes, text: bytes) -> bool:
-        """Add a pair at the end, or change the text of a name. Returns whether it is new."""
+        """Add a pair at the end, or change the text of a name, which keeps its time. Returns whether it is new."""
         old = self._pairs.get(name)
         self._pairs[name] = text
         self._size += text_size(text)
@@ -140,23 +165,22 @@ class PackedPairs:
         self._size -= text_size(old)
         return False
 
-    def load(self, data: bytes, step: int) -> dict[bytes, int] | None:
+    def load(self, data: bytes, step: int) -> int:
         """Take the elements of a listpack, if there are no pairs yet: names (`step` 1), names with texts (2), or names
-        with texts and times (3). Returns the times that are not 0, by name.
+        with texts and times (3). Returns the first of the times that are not 0, else 0.
 
-        Returns None, and changes nothing, for what the caller must read itself: a damaged listpack, names that are
-        alike, or a time out of range; without C, any listpack.
+        Returns -1, and changes nothing, for what the caller must read itself: a damaged listpack, names that are alike,
+        or a time out of range; without C, any listpack.
         """
-        return None
+        return -1
 
     def fill(self, words: list[bytes], step: int) -> bool:
         """Take names (`step` 1), or names with their texts after them (2), if there are no pairs yet and all names
         differ. Returns False, and changes nothing, if the caller must put them one by one, as without C."""
         return False
 
-    def listpack(self, step: int, times: dict[bytes, int] | None) -> bytes | None:
-        """The inverse of `load`, from the times by name. None if the caller must make the listpack itself, as without
-        C."""
+    def listpack(self, step: int) -> bytes | None:
+        """The inverse of `load`. None if the caller must make the listpack itself, as without C."""
         return None
 
     def pop(self, name: bytes) -> bytes | None:
@@ -164,6 +188,7 @@ class PackedPairs:
         text = self._pairs.pop(name, None)
         if text is not None:
             self._size -= text_size(name) + text_size(text)
+            self._times.pop(name, None)
         return text
 
     def move(self, name: bytes, index: int) -> None:
@@ -177,9 +202,76 @@ class PackedPairs:
         self._pairs[name] = text
         self._pairs.update(later)
 
+    def time(self, name: bytes) -> int:
+        """The time of a name; 0 if it has none, or if there is no such name."""
+        return self._times.get(name, 0)
+
+    def times(self) -> dict[bytes, int]:
+        """The times by name, in the order of the pairs."""
+        return {name: self._times[name] for name in self._pairs if name in self._times}
+
+    def first_timed(self) -> tuple[int, bytes] | None:
+        """The first time, and the name that has it, of several ones the first; None if none has a time."""
+        times = self.times()
+        if not times:
+            return None
+        name = min(times, key=times.__getitem__)
+        return times[name], name
+
+    def set_time(self, name: bytes, due_ms: int, in_order: bool) -> bool:
+        """Set the time of a name, or remove it if it is 0. Returns whether there is such a name.
+
+        `in_order`: the pairs are in the order of their times, those without any at the end. The pair is moved before
+        the others of this time, or to the end if it has none now.
+        """
+        if name not in self._pairs:
+            return False
+        self._times.pop(name, None)
+        if due_ms:
+            self._times[name] = due_ms
+        if in_order:
+            index = 0
+            for other in self._pairs:
+                if other != name:
+                    if due_ms and self._times.get(other, due_ms) >= due_ms:
+                        break
+                    index += 1
+            self.move(name, index)
+        return True
+
+    def set_times(self, names: list[bytes], due_ms: int, in_order: bool) -> list[bytes]:
+        """Like `set_time`, for one name after the other. Returns those that are there."""
+        return [name for name in names if self.set_time(name, due_ms, in_order)]
+
+    def take_times(self, times: dict[bytes, int]) -> None:
+        """Set the times of names, none of which is 0. The pairs stay where they are."""
+        self._times.update({name: due_ms for name, due_ms in times.items() if name in self._pairs})
+
+    def times_of(self, names: list[bytes]) -> list[int]:
+        """The times of names: 0 if one has none, -1 if there is no such name."""
+        return [self._times.get(name, 0) if name in self._pairs else -1 for name in names]
+
+    def drop_times(self, names: list[bytes], now_ms: int, in_order: bool) -> list[int]:
+        """Remove the times of names, one after the other; `in_order` as for `set_time`. Returns for each 1, 0 if it had
+        no time, or -1 if there is no such name or its time is over."""
+        states: list[int] = []
+        for name in names:
+            due_ms = self._times.get(name, 0)
+            if name not in self._pairs or 0 < due_ms < now_ms:
+                states.append(-1)
+            else:
+                states.append(1 if due_ms else 0)
+                if due_ms:
+                    self.set_time(name, 0, in_order)
+        return states
+
     def names(self) -> list[bytes]:
         """The names."""
         return list(self._pairs)
+
+    def texts(self) -> list[bytes]:
+        """The texts, in the order of `names`."""
+        return list(self._pairs.values())
 
     def words(self) -> list[bytes]:
         """The names, each with its text after it."""
@@ -198,5 +290,5 @@ class PackedPairs:
     def copy(self) -> PackedPairs:
         """Other pairs that are alike."""
         twin = PackedPairs()
-        twin._pairs, twin._size = self._pairs.copy(), self._size
+        twin._pairs, twin._size, twin._times = self._pairs.copy(), self._size, self._times.copy()
         return twin

@@ -49,6 +49,14 @@ def unpack_score(bytes packed not None):
     return unpacked_score(packed)
 
 
+def unpack_scores(list packed not None):
+    """See `places_plain`."""
+    cdef list scores = []
+    for each in packed:
+        scores.append(None if each is None else unpacked_score(each))
+    return scores
+
+
 def words_of(list places not None):
     """See `places_plain`."""
     cdef list words = []

@@ -56,6 +56,11 @@ def unpack_score(packed: bytes) -> float:
     return float(_NATIVE.unpack(packed)[0])
 
 
+def unpack_scores(packed: list[bytes | None]) -> list[float | None]:
+    """Like `unpack_score`, of each; None for None."""
+    return [None if each is None else unpack_score(each) for each in packed]
+
+
 def words_of(places: list[bytes]) -> list[bytes | float]:
     """Like `scored_of`, with the scores after the members."""
     return [word for pair in scored_of(places) for word in pair]

@@ -290,13 +290,33 @@ cdef class ScoreOrder:
         spot.item = item_at(&self.chunks[spot.chunk], spot.index)
         return spot
 
-    def rank(self, bytes place not None):
-        """See `score_order_plain`."""
+    cdef u64 rank_of(self, bytes place) noexcept:
         cdef Spot spot
         if not self.count:
             return 0
         spot = self.spot_of(place)
         return self.count_before(spot.chunk) + spot.index
+
+    def rank(self, bytes place not None):
+        """See `score_order_plain`."""
+        return self.rank_of(place)
+
+    def score_ranks(self, list ranges not None):
+        """See `score_order_plain`."""
+        cdef list ranks = []
+        cdef tuple limits
+        cdef bytes place
+        cdef u64 start, stop
+        for limits in ranges:
+            place = PyBytes_FromStringAndSize(NULL, SCORE_BYTES)
+            write_score(<u8 *>PyBytes_AS_STRING(place), limits[0])
+            start = self.rank_of(place)
+            place = PyBytes_FromStringAndSize(NULL, SCORE_BYTES)
+            write_score(<u8 *>PyBytes_AS_STRING(place), limits[1])
+            stop = self.rank_of(place)
+            if start < stop:
+                ranks.append((start, stop))
+        return ranks
 
     def between(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t skip=0):
         """See `score_order_plain`."""

@@ -13,9 +13,9 @@ from typing import Any, Final
 from sortedcontainers import SortedList
 
 try:
-    from .places import pack_score, place_of, unpack_score, words_of
+    from .places import pack_score, place_of, score_bytes, unpack_score, words_of
 except ImportError:  # there was no C compiler at installation
-    from .places_plain import pack_score, place_of, unpack_score, words_of
+    from .places_plain import pack_score, place_of, score_bytes, unpack_score, words_of
 
 # Places that are in a list at most.
 FEW_MAX: Final = 512
@@ -81,6 +81,12 @@ class ScoreOrder:
     def rank(self, place: bytes) -> int:
         """The number of places before this one, whether it is there or not."""
         return bisect_left(self._few, place) if self._many is None else int(self._many.bisect_left(place))
+
+    def score_ranks(self, ranges: list[tuple[float, float]]) -> list[tuple[int, int]]:
+        """The ranks from and before which the scores are that are from the first number of a range on and before the
+        second, without ranges that have no place."""
+        ranks = [(self.rank(score_bytes(first)), self.rank(score_bytes(after))) for first, after in ranges]
+        return [(start, stop) for start, stop in ranks if start < stop]
 
     def between(self, start: int, stop: int, skip: int = 0) -> list[bytes]:
         """The places from rank `start` on, before rank `stop`, without the first `skip` bytes of each."""

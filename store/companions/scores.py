@@ -9,16 +9,27 @@ from .members import Members
 
 try:
     from .packed_texts import PackedTexts
-    from .places import pack_score, place_of, score_of, scored_of, unpack_score, words_of
+    from .places import pack_score, place_of, score_bytes, score_of, scored_of, unpack_score, unpack_scores, words_of
     from .score_order import ScoreOrder
 except ImportError:  # there was no C compiler at installation
     from .packed_texts_plain import PackedTexts  # type: ignore[assignment]
-    from .places_plain import pack_score, place_of, score_of, scored_of, unpack_score, words_of
+    from .places_plain import (
+        pack_score,
+        place_of,
+        score_bytes,
+        score_of,
+        scored_of,
+        unpack_score,
+        unpack_scores,
+        words_of,
+    )
     from .score_order_plain import ScoreOrder  # type: ignore[assignment]
 
 SCORE_SIZE: Final = 8
 # Members of an array in one piece: a longer one would need much memory at once.
 ARRAY_MAX: Final = 1_000
+# With fewer members than this, each of their scores is looked for alone.
+FEW_MEMBERS: Final = 4
 # Bytes of the objects.
 FEW_SIZE: Final = 96
 MANY_SIZE: Final = 128
@@ -54,7 +65,11 @@ class Scores:
 
     def get_all(self, members: list[bytes]) -> list[float | None]:
         """Like `get`, for many members."""
-        return [self.get(member) for member in members]
+        raise NotImplementedError
+
+    def having(self, members: list[bytes]) -> list[bytes]:
+        """Those of the members that are there."""
+        raise NotImplementedError
 
     def put(self, member: bytes, score: float) -> int:
         """Add a member, or change its score. Returns `SAME`, `CHANGED` or `NEW`."""
@@ -74,6 +89,10 @@ class Scores:
 
     def rank(self, place: bytes) -> int:
         """The number of members before a place, whether it is there or not."""
+        raise NotImplementedError
+
+    def score_ranks(self, ranges: list[tuple[float, float]]) -> list[tuple[int, int]]:
+        """See `ScoreOrder.score_ranks`."""
         raise NotImplementedError
 
     def members(self, start: int, stop: int) -> list[bytes]:
@@ -101,6 +120,14 @@ class Scores:
         """Like `at`, for many indexes at once."""
         raise NotImplementedError
 
+    def words_at(self, indexes: list[int]) -> list[bytes | float]:
+        """Like `at_each`, each member with its score after it."""
+        raise NotImplementedError
+
+    def place_at(self, rank: int) -> bytes:
+        """The place of the member of a rank."""
+        raise NotImplementedError
+
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `Members.scan`; few members are in the order of their scores."""
         raise NotImplementedError
@@ -124,8 +151,8 @@ class FewScores(Scores):
 
     __slots__ = ("_places",)
 
-    def __init__(self) -> None:
-        self._places = PackedTexts()
+    def __init__(self, places: PackedTexts | None = None) -> None:
+        self._places = PackedTexts() if places is None else places
 
     def __len__(self) -> int:
         return len(self._places)
@@ -137,6 +164,15 @@ class FewScores(Scores):
     def get(self, member: bytes) -> float | None:
         place = self._places.ending(member, SCORE_SIZE)
         return None if place is None else score_of(place)
+
+    def get_all(self, members: list[bytes]) -> list[float | None]:
+        if len(members) < FEW_MEMBERS:
+            return [self.get(member) for member in members]
+        scores = dict(self.scored(0, len(self)))
+        return [scores.get(member) for member in members]
+
+    def having(self, members: list[bytes]) -> list[bytes]:
+        return self._places.having(members, SCORE_SIZE, True)
 
     def put(self, member: bytes, score: float) -> int:
         return self._places.put_sorted(_place_of(score, member), SCORE_SIZE)
@@ -174,6 +210,10 @@ class FewScores(Scores):
     def rank(self, place: bytes) -> int:
         return self._places.rank(place)
 
+    def score_ranks(self, ranges: list[tuple[float, float]]) -> list[tuple[int, int]]:
+        ranks = [(self.rank(score_bytes(first)), self.rank(score_bytes(after))) for first, after in ranges]
+        return [(start, stop) for start, stop in ranks if start < stop]
+
     def members(self, start: int, stop: int) -> list[bytes]:
         return self._places.between(start, stop, SCORE_SIZE)
 
@@ -194,13 +234,21 @@ class FewScores(Scores):
         members = self.members(0, len(self))
         return [members[index] for index in indexes]
 
+    def words_at(self, indexes: list[int]) -> list[bytes | float]:
+        words: list[bytes | float] = []
+        pairs = self.scored(0, len(self))
+        for index in indexes:
+            words += pairs[index]
+        return words
+
+    def place_at(self, rank: int) -> bytes:
+        return self._places.at(rank)
+
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         return self.members(0, len(self)), 0
 
     def copy(self) -> FewScores:
-        twin = FewScores()
-        twin._places = self._places.copy()
-        return twin
+        return FewScores(self._places.copy())
 
     def heaps(self) -> list[Any]:
         return []
@@ -236,7 +284,10 @@ class ManyScores(Scores):
         return None if packed is None else unpack_score(packed)
 
     def get_all(self, members: list[bytes]) -> list[float | None]:
-        return [None if packed is None else unpack_score(packed) for packed in self._members.get_all(members)]
+        return unpack_scores(self._members.get_all(members))
+
+    def having(self, members: list[bytes]) -> list[bytes]:
+        return self._members.having(members, True)
 
     def put(self, member: bytes, score: float) -> int:
         old = self._members.get(member)
@@ -270,6 +321,9 @@ class ManyScores(Scores):
     def rank(self, place: bytes) -> int:
         return self._order.rank(place)
 
+    def score_ranks(self, ranges: list[tuple[float, float]]) -> list[tuple[int, int]]:
+        return self._order.score_ranks(ranges)
+
     def members(self, start: int, stop: int) -> list[bytes]:
         return self._order.between(start, stop, SCORE_SIZE)
 
@@ -299,6 +353,20 @@ class ManyScores(Scores):
 
     def at_each(self, indexes: list[int]) -> list[bytes]:
         return self._members.at_each(indexes)
+
+    def words_at(self, indexes: list[int]) -> list[bytes | float]:
+        words: list[bytes | float] = []
+        members = self._members.at_each(indexes)
+        scores = unpack_scores(self._members.get_all(members))
+        for number in range(len(members)):
+            score = scores[number]
+            assert score is not None
+            words.append(members[number])
+            words.append(score)
+        return words
+
+    def place_at(self, rank: int) -> bytes:
+        return self._order.between(rank, rank + 1)[0]
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         found, after = self._members.scan(cursor, count, is_packed=False)

@@ -1,22 +1,24 @@
 """A set: its members, and the encoding that Redis would have chosen for them.
 
-Few integers are a sorted list of numbers, as in Redis, which returns them in that order. All other members are byte
-strings, in the order of their arrival while they are few.
+Few integers are ascending numbers, as in Redis, which returns them in that order. All other members are byte strings,
+in the order of their arrival while they are few.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
-from sys import getsizeof
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from ..class_marks import mypyc_attr
 from ..limits import Limits
-from ..object_sizes import NUMBER_SIZE
 from .companion import Companion
 from .integers import as_integer
 from .members import Members
+
+try:
+    from .packed_integers import PackedIntegers
+except ImportError:  # there was no C compiler at installation
+    from .packed_integers_plain import PackedIntegers  # type: ignore[assignment]
 
 INTSET: Final = b"intset"
 LISTPACK: Final = b"listpack"
@@ -26,14 +28,12 @@ HASHTABLE: Final = b"hashtable"
 SET_SIZE: Final = 96
 # Redis keeps no more integers in an intset, whatever the limit is.
 INTEGERS_MAX: Final = 1 << 30
-# Members that are read at a time.
-MEMBERS_AT_ONCE: Final = 256
-# Integers that are freed at once.
-INTEGERS_AT_ONCE: Final = 1024
+# Bytes of the object with the integers, without these.
+INTEGERS_SIZE: Final = 48
 # With fewer integers than this, it is faster to remove each of them alone.
-REMOVED_MIN: Final = 32
+REMOVED_MIN: Final = 4
 # Shared by all sets without integers; it never gets any.
-NO_INTEGERS: Final = list[int]()
+NO_INTEGERS: Final = PackedIntegers()
 
 
 @mypyc_attr(acyclic=True)
@@ -45,13 +45,13 @@ class SetValue(Companion):
     type_name: ClassVar[bytes] = b"set"
     type_number: ClassVar[int] = 2
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, members: Members | None = None) -> None:
         super().__init__(limits)
         self._encoding = INTSET
-        # The members of an intset, ascending; empty for other encodings.
+        # The members of an intset; `NO_INTEGERS` for other encodings.
         self._integers = NO_INTEGERS
         # The members of other encodings.
-        self._members = Members()
+        self._members = Members() if members is None else members
 
     @classmethod
     def for_member(cls, limits: Limits, member: bytes, count: int) -> SetValue:
@@ -69,12 +69,25 @@ class SetValue(Companion):
     def __contains__(self, member: bytes) -> bool:
         if self._encoding != INTSET:
             return member in self._members
-        number = as_integer(member)
-        return number is not None and self._has(number)
+        return member in self._integers
 
-    def _has(self, number: int) -> bool:
-        place = bisect_left(self._integers, number)
-        return place < len(self._integers) and self._integers[place] == number
+    def has_each(self, members: list[bytes]) -> list[int]:
+        """Return for each member 1 if it is in the set, else 0."""
+        if self._encoding == INTSET:
+            return self._integers.has_each(members)
+        return self._members.has_each(members)
+
+    def having(self, members: list[bytes]) -> list[bytes]:
+        """Those of the members that are in the set."""
+        if self._encoding == INTSET:
+            return self._integers.having(members, True)
+        return self._members.having(members, True)
+
+    def lacking(self, members: list[bytes]) -> list[bytes]:
+        """Those of the members that are not in the set."""
+        if self._encoding == INTSET:
+            return self._integers.having(members, False)
+        return self._members.having(members, False)
 
     @property
     def encoding(self) -> bytes:
@@ -82,12 +95,13 @@ class SetValue(Companion):
 
     @property
     def memory_size(self) -> int:
-        numbers_size = getsizeof(self._integers) + NUMBER_SIZE * len(self._integers) if self._integers else 0
-        return SET_SIZE + numbers_size + self._members.memory_size
+        if self._integers is NO_INTEGERS:
+            return SET_SIZE + self._members.memory_size
+        return SET_SIZE + INTEGERS_SIZE + self._integers.memory_size + self._members.memory_size
 
     @property
-    def integers(self) -> list[int]:
-        """The members of an intset, ascending. They must not be changed."""
+    def integers(self) -> PackedIntegers:
+        """The members of an intset. They must not be changed."""
         return self._integers
 
     # -- reading ---------------------------------------------------------------------------------
@@ -95,7 +109,7 @@ class SetValue(Companion):
     def members(self) -> list[bytes]:
         """All members, in the order of Redis unless it is a hash table."""
         if self._encoding == INTSET:
-            return [b"%d" % number for number in self._integers]
+            return self._integers.between(0, len(self._integers))
         return self._members.names()
 
     def bulks(self) -> Iterator[bytes] | None:
@@ -109,18 +123,18 @@ class SetValue(Companion):
 
     def listpack(self) -> bytes | None:
         """The listpack of the members, unless the caller must make it from `members`: see `PackedPairs.listpack`."""
-        return self._members.listpack(1, None)
+        return self._members.listpack(1)
 
     def at(self, index: int) -> bytes:
         """The member at an index, in an order that lasts until a member comes or goes."""
         if self._encoding == INTSET:
-            return b"%d" % self._integers[index]
+            return self._integers.at(index)
         return self._members.at(index)
 
     def at_each(self, indexes: list[int]) -> list[bytes]:
         """Like `at`, for many indexes at once."""
         if self._encoding == INTSET:
-            return [b"%d" % self._integers[index] for index in indexes]
+            return self._integers.at_each(indexes)
         return self._members.at_each(indexes)
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
@@ -142,11 +156,16 @@ class SetValue(Companion):
         """Add a member. Returns whether it is new."""
         limits = self.limits
         if self._encoding == INTSET:
-            number = as_integer(member)
-            if number is not None:
-                return self._add_integer(number)
-            digits_max = max(len(b"%d" % self._integers[0]), len(b"%d" % self._integers[-1])) if self._integers else 0
-            is_small = len(self._integers) < limits.set_entries_max and digits_max <= limits.set_value_max
+            if self._integers is NO_INTEGERS:
+                self._integers = PackedIntegers()
+            integers = self._integers
+            added = integers.add(member)
+            if added >= 0:
+                if added and len(integers) > min(limits.set_integers_max, INTEGERS_MAX):
+                    self._leave_intset(HASHTABLE)
+                return added > 0
+            digits_max = max(map(len, integers.at_each([0, len(integers) - 1]))) if len(integers) else 0
+            is_small = len(integers) < limits.set_entries_max and digits_max <= limits.set_value_max
             self._leave_intset(LISTPACK if is_small and len(member) <= limits.set_value_max else HASHTABLE)
             return self._members.put(member)
         if self._encoding == HASHTABLE:
@@ -165,17 +184,12 @@ class SetValue(Companion):
             index += 1
         return added + self._members.put_names(members[index:] if index else members)
 
-    def members_in_turn(self) -> Iterator[bytes]:
-        """Yield the members, without making a list of many. They must not change meanwhile."""
-        for members in self.parts(MEMBERS_AT_ONCE):
-            yield from members
-
     def parts(self, count: int) -> Iterator[list[bytes]]:
         """Yield the members, about `count` at a time, or all at once if they are few. They must not change
         meanwhile."""
         if self._encoding == INTSET:
             for start in range(0, len(self._integers), count):
-                yield [b"%d" % number for number in self._integers[start : start + count]]
+                yield self._integers.between(start, start + count)
             return
         cursor = 0
         while True:
@@ -184,34 +198,19 @@ class SetValue(Companion):
             if not cursor:
                 break
 
-    def _add_integer(self, number: int) -> bool:
-        place = bisect_left(self._integers, number)
-        if place < len(self._integers) and self._integers[place] == number:
-            return False
-        if self._integers:
-            self._integers.insert(place, number)
-        else:
-            self._integers = [number]
-        if len(self._integers) > min(self.limits.set_integers_max, INTEGERS_MAX):
-            self._leave_intset(HASHTABLE)
-        return True
-
     def _leave_intset(self, encoding: bytes) -> None:
         """Keep the members as byte strings from now on."""
         self._encoding = encoding
-        for number in self._integers:
-            self._members.put(b"%d" % number)
-        self._integers = NO_INTEGERS
+        if self._integers is not NO_INTEGERS:
+            self._members.expect(len(self._integers))
+            self._members.put_names(self._integers.between(0, len(self._integers)))
+            self._integers = NO_INTEGERS
 
     def discard(self, member: bytes) -> bool:
         """Remove a member. Returns whether it was there."""
         if self._encoding != INTSET:
             return self._members.pop(member) is not None
-        number = as_integer(member)
-        if number is None or not self._has(number):
-            return False
-        del self._integers[bisect_left(self._integers, number)]
-        return True
+        return self._integers.discard(member)
 
     def discard_all(self, members: list[bytes]) -> int:
         """Remove members. Returns how many were there."""
@@ -219,9 +218,7 @@ class SetValue(Companion):
             return self._members.discard_all(members)
         if len(members) < REMOVED_MIN:
             return sum(map(self.discard, members))
-        removed, count = set(map(as_integer, members)), len(self._integers)
-        self._integers = [number for number in self._integers if number not in removed]
-        return count - len(self._integers)
+        return self._integers.discard_all(members)
 
     # -- keeping ---------------------------------------------------------------------------------
 
@@ -239,6 +236,12 @@ class SetValue(Companion):
 
     def load_integers(self, numbers: list[int]) -> None:
         """Take over the ascending numbers of an intset, in an empty set."""
+        integers = PackedIntegers()
+        integers.load(numbers)
+        self.take_integers(integers)
+
+    def take_integers(self, numbers: PackedIntegers) -> None:
+        """Like `load_integers`, with numbers that no other set has."""
         self._integers = numbers
         if len(numbers) > self.limits.set_integers_max:
             self._leave_intset(HASHTABLE)
@@ -246,7 +249,7 @@ class SetValue(Companion):
     def load_listpack(self, listpack: bytes) -> bool:
         """Take over the members of a listpack, in an empty set. Returns False if the caller must read them: see
         `PackedPairs.load`."""
-        if self._members.load(listpack, 1) is None:
+        if self._members.load(listpack, 1) < 0:
             return False
         self._encoding = LISTPACK if len(self._members) <= self.limits.set_entries_max else HASHTABLE
         return True
@@ -258,18 +261,19 @@ class SetValue(Companion):
             self._members.put(member)
 
     def copy(self) -> SetValue:
-        twin = SetValue(self.limits)
+        twin = SetValue(self.limits, self._members.copy())
         twin._encoding = self._encoding
-        twin._integers = self._integers.copy() if self._integers else NO_INTEGERS
-        twin._members = self._members.copy()
+        if self._integers is not NO_INTEGERS:
+            twin._integers = self._integers.copy()
         return twin
 
-    def heaps(self) -> list[object]:
-        return [self._integers] if len(self._integers) > INTEGERS_AT_ONCE else [*self._members.heaps()]
+    def heaps(self) -> list[Any]:
+        return self._members.heaps()
 
     def check(self) -> None:
-        assert not NO_INTEGERS
-        assert not (self._integers and len(self._members))
-        assert self._integers == sorted(set(self._integers))
+        assert not len(NO_INTEGERS)
+        assert not (len(self._integers) and len(self._members))
+        numbers = self._integers.numbers()
+        assert numbers == sorted(set(numbers))
         assert self._encoding != INTSET or not len(self._members)
         self._members.check()

@@ -33,10 +33,10 @@ class SortedSetValue(Companion):
     type_name: ClassVar[bytes] = b"zset"
     type_number: ClassVar[int] = 3
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, scores: Scores | None = None) -> None:
         super().__init__(limits)
         # Of a listpack, `FewScores`.
-        self._scores: Scores = FewScores()
+        self._scores: Scores = FewScores() if scores is None else scores
 
     def __len__(self) -> int:
         return len(self._scores)
@@ -66,6 +66,10 @@ class SortedSetValue(Companion):
         """Like `score`, for many members."""
         return self._scores.get_all(members)
 
+    def having(self, members: list[bytes]) -> list[bytes]:
+        """Those of the members that are there."""
+        return self._scores.having(members)
+
     def rank(self, member: bytes) -> int | None:
         """The number of members before this one; None if there is no such member."""
         score = self._scores.get(member)
@@ -74,6 +78,11 @@ class SortedSetValue(Companion):
     def rank_of_place(self, place: bytes) -> int:
         """The number of members before a place."""
         return self._scores.rank(place)
+
+    def score_ranks(self, ranges: list[tuple[float, float]]) -> list[tuple[int, int]]:
+        """The ranks from and before which the scores are that are from the first number of a range on and before the
+        second, without ranges that have no member."""
+        return self._scores.score_ranks(ranges)
 
     def members(self, start: int, stop: int, *, reverse: bool = False) -> list[bytes]:
         """The members from rank `start` on, before rank `stop`, ascending or descending."""
@@ -111,11 +120,6 @@ class SortedSetValue(Companion):
         for start in range(0, len(self), MEMBERS_AT_ONCE):
             yield from self.scored(start, min(start + MEMBERS_AT_ONCE, len(self)))
 
-    def members_in_turn(self) -> Iterator[bytes]:
-        """Yield the members, descending, as Redis looks at them. They must not change meanwhile."""
-        for stop in range(len(self), 0, -MEMBERS_AT_ONCE):
-            yield from self.members(max(stop - MEMBERS_AT_ONCE, 0), stop, reverse=True)
-
     def at(self, index: int) -> bytes:
         """The member at an index, in an order that lasts until a member comes or goes."""
         return self._scores.at(index)
@@ -123,6 +127,14 @@ class SortedSetValue(Companion):
     def at_each(self, indexes: list[int]) -> list[bytes]:
         """Like `at`, for many indexes at once."""
         return self._scores.at_each(indexes)
+
+    def words_at(self, indexes: list[int]) -> list[bytes | float]:
+        """Like `at_each`, each member with its score after it."""
+        return self._scores.words_at(indexes)
+
+    def place_at(self, rank: int) -> bytes:
+        """The place of the member of a rank: see `places_plain`."""
+        return self._scores.place_at(rank)
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `Members.scan`; few members are in the order of their scores."""
@@ -217,9 +229,7 @@ class SortedSetValue(Companion):
             self._take(FewScores())
 
     def copy(self) -> SortedSetValue:
-        twin = SortedSetValue(self.limits)
-        twin._scores = self._scores.copy()
-        return twin
+        return SortedSetValue(self.limits, self._scores.copy())
 
     def heaps(self) -> list[Any]:
         return self._scores.heaps()

@@ -30,14 +30,16 @@ def test_both_forms_are_alike(seed: int) -> None:
     scores = [float(score_of(rnd.uniform(-180, 180), rnd.uniform(-85, 85))) for _ in range(200)]
     scores += [float(score_of(longitude, latitude)), float(score_of(-longitude, -latitude)), *ODD_SCORES]
     scored = [(b"m%d" % index, score) for index, score in enumerate(scores)]
-    bounds = rnd.choice([(-math.inf, math.inf), (0.0, 1e15), (2.0**51, 2.0**52)])
+    ranges = rnd.choice(
+        [[], [(-math.inf, math.inf)], [(0.0, 1e15)], [(2.0**51, 2.0**52), (0.0, 2.0**51), (2.0**51, 2.0**52)]]
+    )
     for size in SIZES:
         for radius, width, height in ((size, 0.0, 0.0), (-1.0, size, rnd.choice(SIZES))):
             for limit in (0, 1, 7, len(scored) + 1):
                 seen = []
                 for form in (nearby, nearby_plain):
                     found: tuple[list[bytes], list[float], list[float]] = ([b"before"], [0.0], [0.0])
-                    form.add_nearby(scored, *bounds, longitude, latitude, radius, width, height, *found, limit)
+                    form.add_nearby(scored, ranges, longitude, latitude, radius, width, height, *found, limit)
                     seen.append([found[0], *(struct.pack(f"{len(each)}d", *each) for each in found[1:])])
                 assert seen[0] == seen[1]
 
@@ -65,3 +67,10 @@ def test_both_forms_show_distances_and_places_alike() -> None:
     for score in [*ODD_SCORES, *(float(rnd.randrange(2**52)) for _ in range(2_000))]:
         assert nearby.text_of(score) == nearby_plain.text_of(score)
         assert nearby.place_of(score) == nearby_plain.place_of(score)
+    for _ in range(2_000):
+        longitude = rnd.choice([rnd.uniform(-180, 180), 180.0, -180.0])
+        latitude = rnd.choice([rnd.uniform(-85.05112878, 85.05112878), 85.05112878, -85.05112878])
+        score = nearby.score_of(longitude, latitude)
+        assert score == nearby_plain.score_of(longitude, latitude)
+        other = float(rnd.choice([rnd.randrange(2**52), *ODD_SCORES]))
+        assert nearby.distance_of(float(score), other) == nearby_plain.distance_of(float(score), other)

@@ -166,25 +166,25 @@ def test_pairs_are_those_of_a_listpack_and_make_it_again() -> None:
     for data, texts in listpacks():
         pairs = packed_texts.PackedPairs()
         if len(set(texts)) < len(texts):
-            assert pairs.load(data, 1) is None
+            assert pairs.load(data, 1) == -1
             assert not len(pairs)
         else:
-            assert pairs.load(data, 1) == {}
+            assert pairs.load(data, 1) == 0
             assert pairs.items() == [(text, b"") for text in texts]
-            assert pairs.listpack(1, None) == data
-            assert not texts or pairs.load(data, 1) is None
+            assert pairs.listpack(1) == data
+            assert not texts or pairs.load(data, 1) == -1
             loaded += 1
         pairs = packed_texts.PackedPairs()
         assert pairs.fill(texts, 1) is (len(set(texts)) == len(texts))
         assert pairs.names() == (texts if len(pairs) else [])
         pairs = packed_texts.PackedPairs()
         if len(texts) % 2 or len(set(texts[::2])) < len(texts) // 2:
-            assert pairs.load(data, 2) is None
+            assert pairs.load(data, 2) == -1
             assert not len(pairs)
         else:
-            assert pairs.load(data, 2) == {}
+            assert pairs.load(data, 2) == 0
             assert pairs.words() == texts
-            assert pairs.listpack(2, None) == data
+            assert pairs.listpack(2) == data
             assert not texts or not pairs.fill(texts, 2)
             filled = packed_texts.PackedPairs()
             assert filled.fill(texts, 2)
@@ -206,17 +206,66 @@ def test_pairs_are_read_with_their_times(times: list[int]) -> None:
     ]
     data = pack([encode_text(word) for word in words], len(words))
     pairs = packed_texts.PackedPairs()
-    found = {name: time_ms for name, time_ms in zip(names, times, strict=True) if time_ms}
-    assert pairs.load(data, 3) == found
+    assert pairs.load(data, 3) == min([time_ms for time_ms in times if time_ms], default=0)
+    assert pairs.times() == {name: time_ms for name, time_ms in zip(names, times, strict=True) if time_ms}
     assert pairs.items() == [(name, b"v" * len(name)) for name in names]
-    assert pairs.listpack(3, found) == data
+    assert pairs.listpack(3) == data
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("in_order", [False, True])
+def test_random_times_are_those_of_a_model(form: Any, in_order: bool) -> None:
+    draw = Random(SEED)
+    pairs, model = form.PackedPairs(), packed_texts_plain.PackedPairs()
+    for step in range(6_000):
+        name, text = b"%d" % draw.randrange(40) * draw.choice([1, 1, 1, 200]), text_of(draw)
+        due_ms = draw.choice([0, 1, 5, 5, 2**46])
+        names = [b"%d" % draw.randrange(40) for _ in range(draw.randrange(4))]
+        match draw.randrange(8):
+            case 0 | 1:
+                assert pairs.put(name, text) is model.put(name, text)
+            case 2:
+                assert pairs.pop(name) == model.pop(name)
+            case 3:
+                assert pairs.set_time(name, due_ms, in_order) is model.set_time(name, due_ms, in_order)
+            case 4:
+                assert pairs.set_times(names, due_ms, in_order) == model.set_times(names, due_ms, in_order)
+            case 5:
+                assert pairs.drop_times(names, 3, in_order) == model.drop_times(names, 3, in_order)
+            case 6 if not in_order:
+                found = {name: draw.randrange(1, 9) for name in names}
+                pairs.take_times(found)
+                model.take_times(found)
+            case _:
+                twin = pairs.copy()
+                pairs.put(name, b"changed")
+                pairs.set_times(twin.names(), 7, False)
+                pairs = twin
+        assert pairs.items() == model.items()
+        assert pairs.times() == model.times()
+        assert pairs.timed_count == model.timed_count == len(model.times())
+        assert pairs.first_timed() == model.first_timed()
+        assert pairs.time(name) == model.time(name)
+        assert pairs.times_of([name, *names]) == model.times_of([name, *names])
+        assert pairs.get_all([name, *names]) == [model.get(each) for each in (name, *names)]
+        assert pairs.texts() == [text for _, text in model.items()]
+        assert pairs.words() == model.words()
+        if in_order:
+            times = [pairs.time(each) or 2**62 for each in pairs.names()]
+            assert times == sorted(times)
+        if len(model):
+            index = draw.randrange(len(model))
+            assert pairs.at(index) == model.names()[index]
+        if not step % 100:
+            words = [word for name, text in model.items() for word in (name, text, b"%d" % model.time(name))]
+            assert pairs.listpack(3) in (None, pack([encode_text(word) for word in words], len(words)))
 
 
 @pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
 @pytest.mark.parametrize("time", [b"-1", b"%d" % 2**48, b"x", b""])
 def test_unusual_times_are_left_to_the_caller(time: bytes) -> None:
     pairs = packed_texts.PackedPairs()
-    assert pairs.load(pack([encode_text(word) for word in (b"f", b"v", b"5", b"g", b"x" * 300, time)], 6), 3) is None
+    assert pairs.load(pack([encode_text(word) for word in (b"f", b"v", b"5", b"g", b"x" * 300, time)], 6), 3) == -1
     assert not len(pairs)
     assert pairs.put(b"f", b"w")
 
@@ -238,11 +287,11 @@ def test_damaged_listpacks_are_left_to_the_caller() -> None:
             pairs, scored = packed_texts.PackedPairs(), packed_texts.PackedTexts()
             found = pairs.load(bytes(damaged), step)
             if texts is None:
-                assert found is None
+                assert found == -1
                 assert not scored.load_scored(bytes(damaged))
-            elif found is not None and step < 3:
+            elif found >= 0 and step < 3:
                 assert (pairs.words() if step == 2 else pairs.names()) == texts
-            assert found is not None or not len(pairs)
+            assert found >= 0 or not len(pairs)
 
 
 @pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
@@ -275,8 +324,8 @@ def test_places_are_those_of_a_listpack_of_members_and_scores() -> None:
 @pytest.mark.skipif(packed_texts is packed_texts_plain, reason="there was no C compiler at installation")
 def test_more_names_than_a_block_takes_are_left_to_the_caller() -> None:
     names = [b"%d" % number for number in range(513)]
-    assert packed_texts.PackedPairs().load(pack([encode_text(name) for name in names], 513), 1) is None
-    assert packed_texts.PackedPairs().load(pack([encode_text(name) for name in names[1:]], 512), 1) == {}
+    assert packed_texts.PackedPairs().load(pack([encode_text(name) for name in names], 513), 1) == -1
+    assert packed_texts.PackedPairs().load(pack([encode_text(name) for name in names[1:]], 512), 1) == 0
     assert not packed_texts.PackedPairs().fill(names, 1)
     assert packed_texts.PackedPairs().fill(names[1:], 1)
     assert not packed_texts.PackedPairs().fill([*names[2:], b"2"], 1)
@@ -284,9 +333,9 @@ def test_more_names_than_a_block_takes_are_left_to_the_caller() -> None:
 
 def test_without_a_codec_every_listpack_is_left_to_the_caller() -> None:
     pairs = packed_texts_plain.PackedPairs()
-    assert pairs.load(pack([], 0), 1) is None
+    assert pairs.load(pack([], 0), 1) == -1
     assert not pairs.fill([], 1)
-    assert pairs.listpack(1, None) is None
+    assert pairs.listpack(1) is None
     assert not packed_texts_plain.PackedTexts().load_scored(pack([], 0))
 
 
@@ -303,3 +352,21 @@ def test_scores_are_the_nearest_doubles() -> None:
         places = packed_texts.PackedTexts()
         assert places.load_scored(pack([encode_text(b"m"), encode_text(text)], 2))
         assert places.all() == [place_of(float(text), b"m")], text
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("count", [0, 3, 100, 512])
+def test_names_are_found_among_few_and_many(form: Any, count: int) -> None:
+    draw = Random(SEED)
+    pairs, texts = form.PackedPairs(), form.PackedTexts()
+    present = [text_of(draw) + b"%d" % number for number in range(count)]
+    for number, name in enumerate(present):
+        pairs.put(name, b"text")
+        texts.put_sorted(b"%d" % (number % 10) + name, 1)
+    pairs.set_times(present[: count // 2], 5, False)
+    for asked in (present[:2], [*present[::2], b"none", b""], [*present, *present, b"%d" % count]):
+        assert pairs.has_each(asked) == [int(name in present) for name in asked]
+        for wanted in (True, False):
+            expected = [name for name in asked if (name in present) is wanted]
+            assert pairs.having(asked, wanted) == expected
+            assert texts.having(asked, 1, wanted) == expected

@@ -190,3 +190,15 @@ def test_new_members_get_places_before_among_and_after_others(form: Any, size: i
     assert list(order) == model[:3] + model[-2:] if len(model) > 5 else model
     assert order.put_new([], []) == []
     order.check()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("count", [0, 5, 3_000])
+def test_ranks_of_scores_are_those_of_their_places(form: Any, count: int) -> None:
+    draw = Random(SEED)
+    order = form.ScoreOrder()
+    scores = [float(draw.randrange(-500, 500)) for _ in range(count)]
+    order.put_new([b"m%d" % number for number in range(count)], scores)
+    ranges = [(first, first + draw.randrange(3)) for first in map(float, range(-520, 520, 7))] + [(5.0, -5.0)]
+    expected = [(sum(s < first for s in scores), sum(s < after for s in scores)) for first, after in ranges]
+    assert order.score_ranks(ranges) == [(start, stop) for start, stop in expected if start < stop]

@@ -103,5 +103,9 @@ def test_members_are_added_many_at_once_as_one_after_the_other() -> None:
             assert at_once.add_all(added) == sum([one_by_one.add(member) for member in added])
             assert at_once.encoding == one_by_one.encoding
             assert at_once.members() == one_by_one.members()
-            assert sorted(at_once.members_in_turn()) == sorted(at_once.members())
+            assert sorted(member for part in at_once.parts(7) for member in part) == sorted(at_once.members())
+            asked = [b"%d" % draw.randrange(2 * count) for _ in range(20)] + [b"text", b"other"]
+            assert at_once.having(asked) == [member for member in asked if member in added]
+            assert at_once.lacking(asked) == [member for member in asked if member not in added]
+            assert at_once.has_each(asked) == [int(member in added) for member in asked]
             at_once.check()

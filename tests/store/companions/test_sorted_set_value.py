@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from headrace.store.companions.places_plain import place_of
 from headrace.store.companions.scores import CHANGED, NEW, SAME
 from headrace.store.companions.sorted_set_value import SortedSetValue
 from headrace.store.limits import Limits
@@ -43,6 +44,16 @@ def test_random_changes_are_those_of_a_model(universe: int) -> None:
     for rank in range(0, len(ordered), 97):
         score, member = ordered[rank]
         assert (value.rank(member), value.score(member)) == (rank, score)
+        assert value.place_at(rank) == place_of(score, member)
+    asked = [b"m%d" % draw.randrange(universe + 5) for _ in range(40)]
+    for names in (asked, asked[:2]):
+        assert value.having(names) == [name for name in names if name in model]
+        assert value.scores(names) == [model.get(name) for name in names]
+    indexes = [draw.randrange(len(model)) for _ in range(20)]
+    assert value.words_at(indexes) == [word for name in value.at_each(indexes) for word in (name, model[name])]
+    ranges = [(-1.0, 0.5), (0.5, 0.5), (1.0, math.inf), (3.0, 2.0)]
+    ranks = [(sum(s < first for s, _ in ordered), sum(s < after for s, _ in ordered)) for first, after in ranges]
+    assert value.score_ranks(ranges) == [(start, stop) for start, stop in ranks if start < stop]
     value.check()
 
 
