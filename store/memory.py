@@ -15,7 +15,7 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import is_compiled
-from .object_sizes import ID_SIZE, NUMBER_SIZE, REFERENCE_SIZE, text_size
+from .object_sizes import COLLECTOR_SIZE, ID_SIZE, NUMBER_SIZE, REFERENCE_SIZE, text_size
 from .pending import CONSUMER_SIZE
 
 if TYPE_CHECKING:
@@ -37,16 +37,16 @@ PRODUCER_SAMPLE_COUNT: Final = 1024
 ATTRIBUTE_NUMBER_SIZE: Final = 0 if is_compiled() else NUMBER_SIZE
 
 # A stream without entries: its counters, its empty lists and tables.
-STREAM_SIZE: Final = 788
+STREAM_SIZE: Final = 724 + 4 * COLLECTOR_SIZE
 
 # A node of the ledger, its field names not counted: those of neighbours are mostly shared.
-NODE_SIZE: Final = 96 + 2 * ID_SIZE + NUMBER_SIZE + 2 * REFERENCE_SIZE
+NODE_SIZE: Final = 80 + COLLECTOR_SIZE + 2 * ID_SIZE + NUMBER_SIZE + 2 * REFERENCE_SIZE
 
 # A group that never had a consumer or a released entry.
-GROUP_SIZE: Final = 144
+GROUP_SIZE: Final = 128 + COLLECTOR_SIZE
 
 # What tables of its own take besides the sizes of their parts.
-GROUP_TABLES_SIZE: Final = 112
+GROUP_TABLES_SIZE: Final = 96 + COLLECTOR_SIZE
 
 
 def texts_size(table: dict[bytes, Any] | set[bytes]) -> int:

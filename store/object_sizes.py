@@ -5,6 +5,7 @@ from __future__ import annotations
 from sys import getsizeof
 from typing import Final
 
+from .. import is_compiled
 from .ids import ID_MAX
 
 # The allocator rounds sizes up to a multiple of this.
@@ -18,6 +19,9 @@ assert getsizeof(ID_MAX) <= ID_SIZE
 NUMBER_SIZE: Final = 32
 
 REFERENCE_SIZE: Final = 8
+
+# What Python's collector of cycles has of an object that it visits: see `class_marks`.
+COLLECTOR_SIZE: Final = 0 if is_compiled() else 16
 
 # A byte string without its bytes.
 TEXT_HEADER_SIZE: Final = getsizeof(b"")

@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 from ..class_marks import mypyc_attr
 from ..due_times import NEVER_DUE_MS
 from ..limits import Limits
+from ..object_sizes import COLLECTOR_SIZE
 from .companion import Companion
 from .members import Members
 
@@ -24,7 +25,7 @@ TEMPLATE_LISTPACK: Final = b"template-listpack"
 TEMPLATE_ARRAY: Final = b"template-array"
 
 # Bytes of the object and its attributes.
-HASH_SIZE: Final = 112
+HASH_SIZE: Final = 96 + COLLECTOR_SIZE
 
 
 def template_order(field: bytes) -> tuple[int, bytes]:

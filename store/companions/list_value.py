@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 
 from ..class_marks import mypyc_attr
 from ..limits import Limits
+from ..object_sizes import COLLECTOR_SIZE
 from .companion import Companion
 
 try:
@@ -15,7 +16,7 @@ except ImportError:  # there was no C compiler at installation
     from .quicklist_plain import Quicklist  # type: ignore[assignment]
 
 # Bytes of the object and its attributes, without the elements.
-VALUE_SIZE: Final = 96
+VALUE_SIZE: Final = 80 + COLLECTOR_SIZE
 
 
 @mypyc_attr(acyclic=True)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from ..class_marks import mypyc_attr
 from ..due_times import DueTimes
 from ..key_slots import scan_keys
+from ..object_sizes import COLLECTOR_SIZE
 
 try:
     from ..key_table import KeyTable
@@ -23,7 +24,7 @@ except ImportError:  # there was no C compiler at installation
 # Members that are in a block at most.
 FEW_MAX: Final = 512
 # Bytes of the objects.
-MEMBERS_SIZE: Final = 128
+MEMBERS_SIZE: Final = 112 + COLLECTOR_SIZE
 
 
 @mypyc_attr(acyclic=True)

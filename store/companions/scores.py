@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..class_marks import mypyc_attr
+from ..object_sizes import COLLECTOR_SIZE
 from .members import Members
 
 try:
@@ -31,8 +32,8 @@ ARRAY_MAX: Final = 1_000
 # With fewer members than this, each of their scores is looked for alone.
 FEW_MEMBERS: Final = 4
 # Bytes of the objects.
-FEW_SIZE: Final = 96
-MANY_SIZE: Final = 128
+FEW_SIZE: Final = 80 + COLLECTOR_SIZE
+MANY_SIZE: Final = 96 + 2 * COLLECTOR_SIZE
 
 # What happens to a member that is put: nothing, or it gets another score, or it is new. See `PackedTexts.put_sorted`.
 SAME: Final = 0

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from ..class_marks import mypyc_attr
 from ..limits import Limits
+from ..object_sizes import COLLECTOR_SIZE
 from .companion import Companion
 from .integers import as_integer
 from .members import Members
@@ -25,7 +26,7 @@ LISTPACK: Final = b"listpack"
 HASHTABLE: Final = b"hashtable"
 
 # Bytes of the object and its attributes.
-SET_SIZE: Final = 96
+SET_SIZE: Final = 80 + COLLECTOR_SIZE
 # Redis keeps no more integers in an intset, whatever the limit is.
 INTEGERS_MAX: Final = 1 << 30
 # Bytes of the object with the integers, without these.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 
 from ..class_marks import mypyc_attr
 from ..limits import Limits
+from ..object_sizes import COLLECTOR_SIZE
 from .companion import Companion
 from .scores import FewScores, ManyScores, Scores
 
@@ -19,7 +20,7 @@ LISTPACK: Final = b"listpack"
 SKIPLIST: Final = b"skiplist"
 
 # Bytes of the object and its attributes.
-SORTED_SET_SIZE: Final = 96
+SORTED_SET_SIZE: Final = 80 + COLLECTOR_SIZE
 # Members that are copied or read at a time.
 MEMBERS_AT_ONCE: Final = 256
 
