@@ -28,8 +28,9 @@ def companion_records(key: bytes, value: Companion) -> Iterator[bytes]:
     if isinstance(value, HashValue):
         words = [word for pair in value.items() for word in pair]
         yield from _in_records(b"HMSET", key, words, 2 * MEMBERS_PER_RECORD)
+        times = value.times_by_name()
         for field, _ in value.items():
-            due_ms = value.due_ms(field)
+            due_ms = times.get(field)
             if due_ms is not None:
                 yield pack_command((b"HPEXPIREAT", key, b"%d" % due_ms, b"FIELDS", b"1", field))
         return

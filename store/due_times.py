@@ -68,6 +68,9 @@ class DueTimes:
 
     def put_all(self, names: list[bytes], due_ms: int) -> None:
         """Set the time of names."""
+        if len(names) == 1:
+            self.put(names[0], due_ms)
+            return
         self._due.update(dict.fromkeys(names, due_ms))
         heap = self._heap
         if heap is not None and len(names) < len(heap) // HEAP_PART:

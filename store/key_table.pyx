@@ -66,6 +66,8 @@ cdef enum:
     GROUP_COUNT = SLOT_COUNT >> GROUP_BITS
     # With more indexes than this, it is faster to count the keys before each slot first.
     FEW_INDEXES = 32
+    # Slots that are looked at one after the other for the next index.
+    NEAR_SLOTS = 16
     # Longer strings are objects to which the entry refers: reading them copies nothing.
     INLINE_SIZE_MAX = 255
     # Bytes of encoded texts that are a piece of a reply.
@@ -831,8 +833,8 @@ cdef class KeyTable:
     def keys_at(self, list indexes not None):
         """See `key_table_plain`."""
         # The number of keys in the slots before each slot.
-        cdef u32 starts[SLOT_COUNT]
-        cdef u32 number, low, high, count = 0
+        cdef u32 starts[SLOT_COUNT + 1]
+        cdef u32 number, low = 0, high, count = 0
         cdef i64 index
         cdef list found = []
         cdef Found place
@@ -845,11 +847,18 @@ cdef class KeyTable:
             starts[number] = count
             if self.slots != NULL and self.slots[number] != NULL:
                 count += self.slots[number].count
+        starts[SLOT_COUNT] = count
         for index in indexes:
             if not 0 <= index < count:
                 raise IndexError(index)
-            low, high = 0, SLOT_COUNT
-            while high - low > 1:
+            # Ascending indexes are near each other.
+            high = min(low + NEAR_SLOTS, <u32>SLOT_COUNT)
+            if starts[low] <= index < starts[high]:
+                while starts[low + 1] <= index:
+                    low += 1
+            else:
+                low, high = 0, SLOT_COUNT
+            while starts[low + 1] <= index or starts[low] > index:
                 number = (low + high) // 2
                 if starts[number] <= index:
                     low = number

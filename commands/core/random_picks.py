@@ -45,20 +45,19 @@ def distinct_indexes(size: int, count: int) -> list[int]:
         return picked
     # Knuth's algorithm S: a number is taken with the chance that is left.
     found: list[int] = []
-    left = count
     if size <= DRAWN_ONE_BY_ONE:
         for index in range(size):
-            if _draw() * (size - index) < left:
+            if _draw() * (size - index) < count - len(found):
                 found.append(index)
-                left -= 1
         return found
+    chance = count << DRAWN_BITS
     for start in range(0, size, DRAWN_AT_ONCE):
         drawn_count = min(DRAWN_AT_ONCE, size - start)
         numbers: tuple[int, ...] = struct.unpack(f"={drawn_count}I", random.randbytes(DRAWN_SIZE * drawn_count))
         for offset in range(drawn_count):
-            if numbers[offset] * (size - start - offset) < left << DRAWN_BITS:
+            if numbers[offset] * (size - start - offset) < chance:
                 found.append(start + offset)
-                left -= 1
+                chance -= 1 << DRAWN_BITS
     return found
 
 

@@ -320,12 +320,24 @@ class Search:
         count = min(self.count, len(found)) if self.count else len(found)
         distances = found.distances
         if count < len(found):
-            ranks = {size: rank for rank, size in enumerate(sorted(set(distances), reverse=not self.is_ascending))}
-            if len(ranks) < len(found):
+            if len(set(distances)) == len(found):
+                indexes = self._nearest(distances, indexes, count)
+            else:
+                ranks = {size: rank for rank, size in enumerate(sorted(set(distances), reverse=not self.is_ascending))}
                 result_of(sort_part([ranks[size] for size in distances], indexes, 0, count))
                 return indexes[:count]
         indexes.sort(key=distances.__getitem__, reverse=not self.is_ascending)
         return indexes[:count]
+
+    def _nearest(self, distances: list[float], indexes: list[int], count: int) -> list[int]:
+        """The indexes of so many different distances that are first in the order, or all of them."""
+        last = sorted(distances, reverse=not self.is_ascending)[count - 1]
+        if self.is_ascending:
+            nearest = [index for index in indexes if distances[index] <= last]
+        else:
+            nearest = [index for index in indexes if distances[index] >= last]
+        # What is no number has no place among others.
+        return nearest if len(nearest) == count else indexes
 
     def _order_in_steps(self, found: Found) -> Generator[None, None, list[int]]:
         """Like `_order`, of many members."""

@@ -227,8 +227,12 @@ def hgetex(context: Context, argv: list[bytes]) -> Reply:
     if not len(value):
         db.discard(key)
         return replies
-    present = [field for field, text in zip(fields, replies, strict=True) if text is not None]
-    if options.expiry is None or not present:
+    if options.expiry is None:
+        return replies
+    present = fields
+    if None in replies:
+        present = [field for field, text in zip(fields, replies, strict=True) if text is not None]
+    if not present:
         return replies
     words = [b"FIELDS", b"%d" % len(fields), *fields]
     if options.expiry == b"PERSIST":

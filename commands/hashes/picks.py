@@ -9,6 +9,7 @@ from typing import Final
 from ...protocol.replies import Reply
 from ...store.companions.hash_value import HashValue
 from ...store.errors import GenericError, syntax_error
+from ..core.long_replies import header_of
 from ..core.numbers import INT64_MAX
 from ..core.random_picks import (
     PICKS_PER_PIECE,
@@ -81,6 +82,9 @@ def hrandfield(context: Context, argv: list[bytes]) -> Reply:
         pairs = list(value.live_items(live_ms))
         return _repeated_pairs(context, pairs, -count) if pairs else []
     size = len(value)
+    members = value.live_members(live_ms)
+    if count >= size and members is not None and not (has_values and context.client.protocol == 3):
+        return (header_of(2 * size if has_values else size, is_set=False), *members.bulks(True, has_values))
     if count >= size or value.first_due_ms < live_ms:
         fields = value.live_fields(live_ms)
         if count < len(fields):

@@ -269,7 +269,7 @@ def _card(context: Context, argv: list[bytes], operation: Operation) -> Reply:
         index += 1
     limit = limit or INT64_MAX
     sets = _sets(context, argv[2 : 2 + count])
-    if len(sets) == 1:
+    if len(sets) == 1 or (operation is not DIFFERENCE and all(value is sets[0] for value in sets)):
         return min(_first_count(sets), limit)
     if _are_integers(sets):
         return min(len(operation.combine_integers(sets)), limit)

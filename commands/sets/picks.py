@@ -8,6 +8,7 @@ from ...protocol.replies import Reply, SetReply
 from ...store.companions.set_value import SetValue
 from ...store.errors import syntax_error
 from ...store.events import DEL, SPOP
+from ..core.long_replies import header_of
 from ..core.numbers import INT64_MAX, integer_between
 from ..core.random_picks import (
     PICKS_PER_PIECE,
@@ -120,5 +121,6 @@ def srandmember(context: Context, argv: list[bytes]) -> Reply:
     if count < 0:
         return repeated_picks(value.members(), -count)
     if count >= size:
-        return value.members()
+        pieces = value.bulks()
+        return value.members() if pieces is None else (header_of(size, is_set=False), *pieces)
     return value.at_each(distinct_indexes(size, count))

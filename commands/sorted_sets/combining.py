@@ -93,16 +93,17 @@ def result_of_parts(limits: Limits, parts: Parts) -> Steps:
 
 
 def members_in_parts(value: SortedSetValue | SetValue, limit: int) -> Iterator[list[bytes]]:
-    """Yield the members, some at a time: first a few if no more than `limit` are wanted, unless it is 0."""
+    """Yield the members, some at a time: first a few if no more than `limit` are wanted, unless it is 0. Those of a
+    sorted set are descending, as Redis looks at them."""
     count = min(max(limit, MEMBERS_MIN), MEMBERS_AT_ONCE) if limit else MEMBERS_AT_ONCE
     if isinstance(value, SetValue):
         yield from value.parts(count)
         return
-    start = 0
-    while start < len(value):
-        stop = min(start + count, len(value))
-        yield value.members(start, stop)
-        start, count = stop, min(2 * count, MEMBERS_AT_ONCE)
+    stop = len(value)
+    while stop:
+        start = max(stop - count, 0)
+        yield value.members(start, stop, reverse=True)
+        stop, count = start, min(2 * count, MEMBERS_AT_ONCE)
 
 
 def common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> Steps:

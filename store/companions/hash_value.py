@@ -236,7 +236,9 @@ class HashValue(Companion):
 
     def persist(self, field: bytes) -> bool:
         """Remove the expiry time of a field. Returns whether it had one."""
-        return self.persist_all([field], 0)[0] == 1
+        had_time = self._members.drop_time(field, in_order=self._encoding == LISTPACK_EX)
+        self._settle_times()
+        return had_time
 
     def persist_all(self, fields: list[bytes], now_ms: int) -> list[int]:
         """Remove the expiry times of fields. Returns for each 1, 0 if it had none, or -1 if there is no such field or

@@ -176,7 +176,7 @@ class Members:
 
     def names(self) -> list[bytes]:
         """The members."""
-        return self._few.names() if self._many is None else list(self._many)
+        return self._few.names() if self._many is None else self._many.scan(0, len(self._many))[0]
 
     def name_parts(self, count: int) -> Iterator[list[bytes]]:
         """Yield the members, about `count` at a time, or all at once if they are few. They must not change
@@ -263,7 +263,7 @@ class Members:
         """
         if self._many is None:
             return self._few.set_times(names, due_ms, in_order)
-        found = [name for name, text in zip(names, self._many.get_keys(names), strict=True) if text is not None]
+        found = self._many.having(names, True)
         if found:
             if self._times is None:
                 self._times = DueTimes()
@@ -291,6 +291,12 @@ class Members:
                 times = self._times
                 states.append(1 if due_ms and times is not None and self._drop_time(times, name) else 0)
         return states
+
+    def drop_time(self, name: bytes, *, in_order: bool) -> bool:
+        """Like `drop_times`, of one member. Returns whether it had a time."""
+        if self._many is None:
+            return self._few.drop_times([name], 0, in_order)[0] == 1
+        return self._times is not None and self._drop_time(self._times, name)
 
     def _drop_time(self, times: DueTimes, name: bytes) -> bool:
         """Remove the expiry time of one of many members. Returns whether it had one."""

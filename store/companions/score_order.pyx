@@ -23,6 +23,8 @@ cdef enum:
     CHUNK_MIN = 48
     # Chunks that are counted together.
     GROUP_SIZE = 64
+    # Places after the first one of a range at which its end is looked for.
+    NEAR_PLACES = 16
     # Bytes of the object.
     ORDER_SIZE = 64
 
@@ -306,14 +308,31 @@ cdef class ScoreOrder:
         cdef list ranks = []
         cdef tuple limits
         cdef bytes place
+        cdef Spot spot
+        cdef Needle needle
         cdef u64 start, stop
+        cdef u32 chunk_count, near
+        if not self.count:
+            return ranks
         for limits in ranges:
             place = PyBytes_FromStringAndSize(NULL, SCORE_BYTES)
             write_score(<u8 *>PyBytes_AS_STRING(place), limits[0])
-            start = self.rank_of(place)
+            spot = self.spot_of(place)
+            start = self.count_before(spot.chunk) + spot.index
             place = PyBytes_FromStringAndSize(NULL, SCORE_BYTES)
             write_score(<u8 *>PyBytes_AS_STRING(place), limits[1])
-            stop = self.rank_of(place)
+            set_needle(&needle, place)
+            # Most ranges have few places.
+            chunk_count = self.chunks[spot.chunk].count
+            near = 0
+            while near < NEAR_PLACES and spot.index < chunk_count and is_less(spot.item, &needle):
+                spot.item += item_size(spot.item)
+                spot.index += 1
+                near += 1
+            if near < NEAR_PLACES and spot.index < chunk_count:
+                stop = start + near
+            else:
+                stop = self.rank_of(place)
             if start < stop:
                 ranks.append((start, stop))
         return ranks
