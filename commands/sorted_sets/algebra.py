@@ -150,18 +150,14 @@ def _intersection(operands: Operands) -> Scores:
     present = sorted([each for each in operands.operands if each is not None], key=len)
     if len(present) < len(operands.operands):
         return {}
-    tables = [each.table() for each in present[1:]]
-    found: Scores = {}
-    for member, first in present[0].pairs():
-        score = as_number(first)
-        for table in tables:
-            other = table.get(member)
-            if other is None:
-                break
-            score = merged(operands.aggregate, score, other)
-        else:
-            found[member] = score
-    return found
+    members, others = present[0].members(), present[1:]
+    for operand in others:
+        members = operand.value.having(members)
+    scores = [as_number(score) for score in present[0].scores(members)]
+    for operand in others:
+        for index, other in enumerate(operand.scores(members)):
+            scores[index] = merged(operands.aggregate, scores[index], other)
+    return dict(zip(members, scores, strict=True))
 
 
 def _common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> int:
@@ -181,8 +177,12 @@ def _difference(operands: Operands) -> Scores:
     first = operands.operands[0]
     if first is None:
         return {}
-    others = [each.table() for each in operands.operands[1:] if each is not None]
-    return {member: score for member, score in first.table().items() if all(member not in table for table in others)}
+    members = first.members()
+    for operand in operands.operands[1:]:
+        if operand is not None:
+            common = set(operand.value.having(members))
+            members = [member for member in members if member not in common]
+    return dict(zip(members, first.scores(members), strict=True))
 
 
 def _all_count(operands: list[Operand | None]) -> int:

@@ -36,12 +36,21 @@ class Operand:
             return [(member, weighted) for member in value.members()]
         return self._weighted_pairs(value.scored(0, len(value)))
 
-    def table(self) -> Scores:
-        """The weighted scores by member."""
+    def members(self) -> list[bytes]:
+        """The members, in the order of `pairs`."""
+        value = self.value
+        return value.members() if isinstance(value, SetValue) else value.members(0, len(value))
+
+    def scores(self, members: list[bytes]) -> list[float]:
+        """The weighted scores of members, all of which are there."""
         value = self.value
         if isinstance(value, SetValue):
-            return dict.fromkeys(value.members(), self._weighted(1.0))
-        return dict(self._weighted_pairs(value.scored(0, len(value))))
+            return [self._weighted(1.0)] * len(members)
+        scores: list[float] = []
+        for score in value.scores(members):
+            assert score is not None, "the caller has looked for the members"
+            scores.append(self._weighted(score))
+        return scores
 
     def parts(self, count: int) -> Iterator[Pairs]:
         """Yield the members with their weighted scores, about `count` at a time. They must not change meanwhile."""
