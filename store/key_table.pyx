@@ -773,6 +773,12 @@ cdef class KeyTable:
         cdef list found = []
         return found, self.scan_into(found, cursor, count, False)
 
+    def keys(self):
+        """See `key_table_plain`."""
+        cdef list found = []
+        self.scan_into(found, 0, self.count, False)
+        return found
+
     def scan_words(self, u64 cursor, Py_ssize_t count):
         """See `key_table_plain`."""
         cdef list found = []

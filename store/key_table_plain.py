@@ -86,6 +86,10 @@ class KeyTable:
         """The keys, each with its value after it."""
         return [word for pair in self._values.items() for word in pair]
 
+    def keys(self) -> list[bytes]:
+        """The keys, in the order of `items`."""
+        return list(self._values)
+
     def scan_words(self, cursor: int, count: int) -> tuple[list[Any], int]:
         """Like `scan`, each key with its value after it."""
         keys, after = self.scan(cursor, count)

@@ -176,7 +176,7 @@ class Members:
 
     def names(self) -> list[bytes]:
         """The members."""
-        return self._few.names() if self._many is None else self._many.scan(0, len(self._many))[0]
+        return self._few.names() if self._many is None else self._many.keys()
 
     def name_parts(self, count: int) -> Iterator[list[bytes]]:
         """Yield the members, about `count` at a time, or all at once if they are few. They must not change

@@ -330,6 +330,7 @@ def test_many_keys_are_removed_at_once(form: Any) -> None:
     table.expire_at(b"k7", 5)
     copy = table.copy()
     assert table.get_keys([b"k1", b"none", b"k2"]) == [b"", None, b""]
+    assert table.keys() == list(table) == [key for key, _ in table.items()]
     assert table.having([b"k1", b"none", b"k2", b"k1"], True) == [b"k1", b"k2", b"k1"]
     assert table.having([b"k1", b"none", b"k2", b"no"], False) == [b"none", b"no"]
     numbers = (*range(0, 2000, 2), 7, 7, 5000)
