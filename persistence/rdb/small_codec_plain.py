@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ...protocol.scalars import double_text
 from ...store.image import Packed
 from ..errors import RdbError
 from .keys import EXPIRY_MS
 from .lengths import encode_string, encode_time_ms, read_string, read_time_ms
-from .member_codec_plain import pack_places
+from .listpack import encode_texts, pack
 from .source import Source
+
+try:
+    from ...store.companions.places import scored_of
+except ImportError:  # there was no C compiler at installation
+    from ...store.companions.places_plain import scored_of
 
 # Bytes of a file from which on a call returns, so that each call is short.
 READ_SIZE: Final = 16 * 1024
@@ -83,4 +89,5 @@ def pack_joined_places(joined: bytes) -> bytes:
             raise ValueError("a place that is cut off")
         places.append(joined[at + 1 : end - 1])
         at = end
-    return pack_places(places)
+    texts = [text for member, score in scored_of(places) for text in (member, double_text(score))]
+    return pack([encode_texts(texts)], len(texts))
