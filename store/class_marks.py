@@ -1,4 +1,4 @@
-"""What the compiler is told about a class. It has no effect on code that is not compiled.
+"""Marks of classes for the compiler. They have no effect on code that is not compiled.
 
 `@mypyc_attr(acyclic=True)`: no object of the class is in a cycle of references. Compiled, such an object is no work for
 Python's collector of cycles, which would visit each value of each key, and takes 16 bytes less.

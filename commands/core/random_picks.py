@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,12 +14,6 @@ from .numbers import INT64_MAX, integer
 PICKS_PER_PIECE: Final = 1024
 # Numbers that are at least this part of all are found by a look at all. Redis removes others from a copy then.
 MANY_PART: Final = 3
-# Random bytes for each number of all, and their bits.
-DRAWN_SIZE: Final = 4
-DRAWN_BITS: Final = 8 * DRAWN_SIZE
-DRAWN_AT_ONCE: Final = 4_096
-# No more numbers are drawn in less time one by one.
-DRAWN_ONE_BY_ONE: Final = 32
 # Compiled code calls this in less time than an attribute of a module.
 _draw: Final = random.random
 
@@ -45,19 +38,9 @@ def distinct_indexes(size: int, count: int) -> list[int]:
         return picked
     # Knuth's algorithm S: a number is taken with the chance that is left.
     found: list[int] = []
-    if size <= DRAWN_ONE_BY_ONE:
-        for index in range(size):
-            if _draw() * (size - index) < count - len(found):
-                found.append(index)
-        return found
-    chance = count << DRAWN_BITS
-    for start in range(0, size, DRAWN_AT_ONCE):
-        drawn_count = min(DRAWN_AT_ONCE, size - start)
-        numbers: tuple[int, ...] = struct.unpack(f"={drawn_count}I", random.randbytes(DRAWN_SIZE * drawn_count))
-        for offset in range(drawn_count):
-            if numbers[offset] * (size - start - offset) < chance:
-                found.append(start + offset)
-                chance -= 1 << DRAWN_BITS
+    for index in range(size):
+        if _draw() * (size - index) < count - len(found):
+            found.append(index)
     return found
 
 
