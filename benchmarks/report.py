@@ -101,8 +101,6 @@ Percentages are shares of the server's processor time, by `perf record`, in the 
 - *Scripts* run in Lua through Python, with one crossing for a script and one for each of its calls: two to three times
   the time of Redis, and six kilobytes for a script. After *CLIENT REPLY SKIP* and *NO-TOUCH* a command does more than
   its work, and takes half more.
-- *Small hashes with expiry times of fields*: DUMP and RESTORE look up each field and each time, where Redis copies the
-  bytes.
 - *Files of many small hashes, lists, sets and sorted sets*: a snapshot writes each in 1 to 1.5 us, and a start reads it
   in 1.2 to 1.7 us, up to twice the time of Redis: each consists of four blocks of memory, where Redis has one or two.
   Arrays are read element by element. Large values take no longer than in Redis.

@@ -127,7 +127,8 @@ def _expire(context: Context, argv: list[bytes], name: bytes, unit_ms: int, *, i
         if len(changed) == len(fields):
             replies = [CHANGED] * len(fields)
         else:
-            replies = [CHANGED if field in changed else MISSING for field in fields]
+            found = set(changed)
+            replies = [CHANGED if field in found else MISSING for field in fields]
     else:
         for field in fields:
             replies.append(_expire_one(context, key, value, field, due_ms, condition))

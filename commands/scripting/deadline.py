@@ -18,7 +18,7 @@ STOPPING: Final = 2
 
 
 class Deadline:
-    """The time limit of the running script, from `begin` on."""
+    """The time limit of the running script, from the first check after `begin` on."""
 
     def __init__(self) -> None:
         self._limit_ms = 0
@@ -33,7 +33,7 @@ class Deadline:
         self.is_stopping = False
 
     def begin(self, limit_ms: int) -> None:
-        """Starts the time of a script; a limit of 0 means no limit."""
+        """Starts the time of a script, which runs from the first check on; a limit of 0 means no limit."""
         if limit_ms != self._limit_ms:
             self._limit_ms, self.reasons = limit_ms, _reasons(limit_ms)
         self._end_ns = 0
