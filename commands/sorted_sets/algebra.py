@@ -150,14 +150,14 @@ def _intersection(operands: Operands) -> Scores:
     present = sorted([each for each in operands.operands if each is not None], key=len)
     if len(present) < len(operands.operands):
         return {}
-    members, others = present[0].members(), present[1:]
-    for operand in others:
-        members = operand.value.having(members)
-    scores = [as_number(score) for score in present[0].scores(members)]
-    for operand in others:
-        for index, other in enumerate(operand.scores(members)):
-            scores[index] = merged(operands.aggregate, scores[index], other)
-    return dict(zip(members, scores, strict=True))
+    found = {member: as_number(score) for member, score in present[0].pairs()}
+    for operand in present[1:]:
+        common = operand.value.having(list(found))
+        scores = operand.scores(common)
+        found = {
+            member: merged(operands.aggregate, found[member], scores[index]) for index, member in enumerate(common)
+        }
+    return found
 
 
 def _common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> int:
@@ -177,12 +177,12 @@ def _difference(operands: Operands) -> Scores:
     first = operands.operands[0]
     if first is None:
         return {}
-    members = first.members()
+    found = dict(first.pairs())
     for operand in operands.operands[1:]:
         if operand is not None:
-            common = set(operand.value.having(members))
-            members = [member for member in members if member not in common]
-    return dict(zip(members, first.scores(members), strict=True))
+            for member in operand.value.having(list(found)):
+                del found[member]
+    return found
 
 
 def _all_count(operands: list[Operand | None]) -> int:

@@ -36,11 +36,6 @@ class Operand:
             return [(member, weighted) for member in value.members()]
         return self._weighted_pairs(value.scored(0, len(value)))
 
-    def members(self) -> list[bytes]:
-        """The members, in the order of `pairs`."""
-        value = self.value
-        return value.members() if isinstance(value, SetValue) else value.members(0, len(value))
-
     def scores(self, members: list[bytes]) -> list[float]:
         """The weighted scores of members, all of which are there."""
         value = self.value
