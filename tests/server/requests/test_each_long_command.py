@@ -29,13 +29,13 @@ REQUESTS: Final = {
     "SORT": "SORT l STORE d",
     "SORT_RO": "SORT_RO l DESC",
     "SUNION": "SUNION s t",
-    "SINTER": "SINTER s s",
+    "SINTER": "SINTER s u",
     "SDIFF": "SDIFF s t",
     "SUNIONSTORE": "SUNIONSTORE d s t",
-    "SINTERSTORE": "SINTERSTORE d s s",
+    "SINTERSTORE": "SINTERSTORE d s u",
     "SDIFFSTORE": "SDIFFSTORE d s t",
     "SUNIONCARD": "SUNIONCARD 2 s t",
-    "SINTERCARD": "SINTERCARD 2 s s",
+    "SINTERCARD": "SINTERCARD 2 s u",
     "SDIFFCARD": "SDIFFCARD 2 s t",
     "ZUNION": "ZUNION 2 z s WEIGHTS 2 3",
     "ZINTER": "ZINTER 2 z s WITHSCORES",
@@ -87,7 +87,7 @@ def values() -> tuple[ListValue, SetValue, SortedSetValue, SortedSetValue]:
 
 @pytest.fixture
 async def running() -> AsyncIterator[Running]:
-    """A server with these values at `l`, `s`, `z` and `g`, and a small set at `t`."""
+    """A server with these values at `l`, `s`, `z` and `g`, a set like `s` at `u`, and a small one at `t`."""
     async with running_server() as running:
         fill(running)
         yield running
@@ -102,6 +102,7 @@ def fill(running: Running) -> None:
     few.add_all([b"%d" % number for number in range(-9, 10)])
     db.overwrite(b"l", listed.copy(), SORTSTORE, 0)
     db.overwrite(b"s", unordered.copy(), SUNIONSTORE, 0)
+    db.overwrite(b"u", unordered.copy(), SUNIONSTORE, 0)
     db.overwrite(b"t", few, SUNIONSTORE, 0)
     db.overwrite(b"z", ordered.copy(), ZUNIONSTORE, 0)
     db.overwrite(b"g", places.copy(), ZUNIONSTORE, 0)
@@ -115,8 +116,9 @@ async def begun(running: Running, name: str) -> Peer:
     """A client that waits for its long command."""
     peer = await running.connect()
     peer.send(*REQUESTS[name].split())
-    while not is_busy(running):
-        await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        while not is_busy(running):
+            await asyncio.sleep(0)
     return peer
 
 
@@ -245,7 +247,7 @@ async def test_it_is_logged_before_what_was_written_meanwhile(name: str, tmp_pat
 
 @each_command
 async def test_a_long_command_waits_for_it(running: Running, name: str) -> None:
-    once = await replies(running, "SUNIONCARD 2 s t", "SINTERCARD 2 s s", "MULTI", REQUESTS[name], "EXEC", "DEL d")
+    once = await replies(running, "SUNIONCARD 2 s t", "SINTERCARD 2 s u", "MULTI", REQUESTS[name], "EXEC", "DEL d")
     monitor = await running.connect()
     monitor.send("MONITOR")
     await monitor.expect(b"+OK\r\n")
