@@ -10,10 +10,22 @@ from ...protocol.replies import Reply
 from ...store.errors import GenericError
 from .numbers import INT64_MAX, integer
 
+try:
+    from .random_indexes import distinct_indexes, repeated_indexes
+except ImportError:  # there was no C compiler at installation
+    from .random_indexes_plain import distinct_indexes, repeated_indexes
+
+__all__ = [
+    "PICKS_PER_PIECE",
+    "distinct_indexes",
+    "pick_count",
+    "random_index",
+    "repeated_indexes",
+    "repeated_picks",
+]
+
 # Picks that are encoded in one piece.
 PICKS_PER_PIECE: Final = 1024
-# Numbers that are at least this part of all are found by a look at all. Redis removes others from a copy then.
-MANY_PART: Final = 3
 # Compiled code calls this in less time than an attribute of a module.
 _draw: Final = random.random
 
@@ -23,30 +35,6 @@ OUT_OF_RANGE: Final = b"value is out of range, value must between %d and %d" % (
 def random_index(size: int) -> int:
     """A number below `size`, in less time than by `random.randrange`."""
     return int(_draw() * size)
-
-
-def distinct_indexes(size: int, count: int) -> list[int]:
-    """`count` different numbers below `size`; if these are many of them, ascending, else in random order."""
-    if count * MANY_PART < size:
-        drawn: set[int] = set()
-        picked: list[int] = []
-        while len(picked) < count:
-            index = random_index(size)
-            if index not in drawn:
-                drawn.add(index)
-                picked.append(index)
-        return picked
-    # Knuth's algorithm S: a number is taken with the chance that is left.
-    found: list[int] = []
-    for index in range(size):
-        if _draw() * (size - index) < count - len(found):
-            found.append(index)
-    return found
-
-
-def repeated_indexes(size: int, count: int) -> list[int]:
-    """`count` numbers below `size`, which may repeat."""
-    return [random_index(size) for _ in range(count)]
 
 
 def repeated_picks(members: list[bytes], count: int) -> Reply:
