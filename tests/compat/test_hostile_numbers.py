@@ -162,18 +162,22 @@ def test_errors_about_numbers_are_those_of_redis(row: Row, headrace: Server, ora
     numbers = HOSTILE if row.name in ENDLESS_IF_LARGE else HOSTILE + LARGE
     for argv in [each for request in requests for each in bent(request, row, numbers)] + of_forms(row, HOSTILE + LARGE):
         sent = [(b"MULTI",), argv, (b"EXEC",)] if always_waits(row) else [argv]
-        ours, theirs = (reply_of(server, *sent) for server in (headrace, oracle))
+        ours, theirs = replies_of((headrace, oracle), *sent)
         if b"-" in (ours[:1], theirs[:1]) or len(sent) > 1:
             assert ours == theirs, argv
 
 
-def reply_of(server: Server, *requests: Request) -> bytes:
-    """The replies to a new client, with the dataset of FIXTURE."""
-    with Wire(server.port) as wire:
-        wire.send_bytes(b"".join(encode(split(line)) for line in FIXTURE))
-        for _ in FIXTURE:
-            wire.receive()
-        return b"".join(wire.call(*argv) for argv in requests)
+def replies_of(servers: tuple[Server, Server], *requests: Request) -> tuple[bytes, bytes]:
+    """The replies of each server to a new client, with the dataset of FIXTURE. Both work at the same time."""
+    sent = b"".join([*(encode(split(line)) for line in FIXTURE), *map(encode, requests)])
+    with Wire(servers[0].port) as first, Wire(servers[1].port) as second:
+        for wire in (first, second):
+            wire.send_bytes(sent)
+        for wire in (first, second):
+            for _ in FIXTURE:
+                wire.receive()
+        ours, theirs = (b"".join(wire.receive() for _ in requests) for wire in (first, second))
+        return ours, theirs
 
 
 # The longest times that fit are some years before these end.
@@ -185,12 +189,11 @@ TIMEOUTS = [*HOSTILE, *LARGE, b"9223372036854775806", b"9223371000000000000", b"
 def test_timeouts_have_the_limits_of_redis(form: str, headrace: Server, oracle: Server) -> None:
     for timeout in TIMEOUTS:
         argv = tuple(timeout if word == b"{}" else word for word in split(form))
-        replies = []
+        ours, theirs = replies_of((headrace, oracle), argv)
         for server in (headrace, oracle):
-            replies.append(reply_of(server, argv))
             with server.connect() as wire:
                 wire.call("CLIENT", "UNPAUSE")
-        assert replies[0] == replies[1], timeout
+        assert ours == theirs, timeout
 
 
 @pytest.mark.oracle

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.image import Image, require_images
-from support.packaging import ROOT, copy_context
+from support.packaging import ROOT, copy_compiled, copy_context
 
 USER_ID = 6379
 
@@ -19,7 +19,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
     """The image of the Dockerfile."""
     require_images()
     folder = tmp_path_factory.mktemp("image")
-    built = Image(folder / "image", (ROOT / "Dockerfile").read_text("utf-8"), copy_context(folder / "context"))
+    context = copy_context(folder / "context")
+    copy_compiled(context)
+    built = Image(folder / "image", (ROOT / "Dockerfile").read_text("utf-8"), context)
     yield built
     built.close()
 
