@@ -8,7 +8,7 @@ from typing import Final
 
 from . import long_double
 
-_DECIMAL: Final = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?", re.IGNORECASE)
+_DECIMAL: Final = re.compile(rb"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]+)(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 _SIGNIFICANT: Final = re.compile(rb"[^e]*[1-9]", re.IGNORECASE)
 _SHORT: Final = re.compile(rb"(?=.{1,32}$)[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
 

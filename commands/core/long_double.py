@@ -35,9 +35,10 @@ WHOLE_DIGITS_MAX: Final = 4933
 # Any number with more zeros between the point and its first digit is too small.
 ZEROS_MAX: Final = 4950
 
-_DECIMAL: Final = re.compile(rb"([+-]?)(?=\.?[0-9])([0-9]*)\.?([0-9]*)(?:[eE]([+-]?)([0-9]+))?")
+# Possessive: if the rest does not match, digits are not divided anew between the two places, in quadratic time.
+_DECIMAL: Final = re.compile(rb"([+-]?)(?=\.?[0-9])([0-9]*+)\.?([0-9]*+)(?:[eE]([+-]?)([0-9]+))?")
 _HEXADECIMAL: Final = re.compile(
-    rb"([+-]?)0[xX](?=\.?[0-9a-fA-F])([0-9a-fA-F]*)\.?([0-9a-fA-F]*)(?:[pP]([+-]?)([0-9]+))?"
+    rb"([+-]?)0[xX](?=\.?[0-9a-fA-F])([0-9a-fA-F]*+)\.?([0-9a-fA-F]*+)(?:[pP]([+-]?)([0-9]+))?"
 )
 _INFINITY: Final = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
 

@@ -134,7 +134,8 @@ def parse_memory(token: bytes) -> int | None:
     return min(int(found[1] or b"0") * _UNIT_SIZE[(found[2] or b"").lower()], UINT64_MAX)
 
 
-_HEXADECIMAL: Final = re.compile(rb"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?", re.IGNORECASE)
+# Possessive, as in `long_double`: if the rest does not match, digits are not divided anew between the two places.
+_HEXADECIMAL: Final = re.compile(rb"[+-]?0x(?:[0-9a-f]++\.?[0-9a-f]*+|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?", re.IGNORECASE)
 _INFINITY: Final = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
 _SIGNIFICANT: Final = re.compile(rb"[^ep]*[1-9a-df]", re.IGNORECASE)
 

@@ -35,6 +35,8 @@ TEXT_SIZES = (100_000, 1_000_000)
 TEXTS: dict[str, Callable[[int], bytes]] = {
     "letters": lambda size: b"x" * size,
     "digits": lambda size: b"9" * size,
+    "digits, and no number": lambda size: b"9" * size + b"x",
+    "hexadecimal digits, and no number": lambda size: b"0x" + b"1" * size + b"x",
     "stars": lambda size: b"*a" * (size // 2),
     "class": lambda size: b"[" * size,
     "parts": lambda size: b"+get|x" + b"|(" * (size // 2),
