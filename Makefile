@@ -100,10 +100,16 @@ $(VENV)/.installed: pyproject.toml $(SOURCES) $(VENV)/.created $(BUILDER)
 	$(INSTALL) .
 	@touch $@
 
+# Installs with these extras. With more of them it is built once too: what `.installed-dev` stands for is in all.
+define INSTALL_WITH
+$(INSTALL) '.[$(1)]'
+@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/headrace
+@touch $(VENV)/.installed $(VENV)/.installed-dev $@
+endef
+comma := ,
+
 $(VENV)/.installed-dev: pyproject.toml $(SOURCES) $(VENV)/.created $(BUILDER)
-	$(INSTALL) '.[dev]'
-	@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/headrace
-	@touch $@ $(VENV)/.installed
+	$(call INSTALL_WITH,dev)
 
 # The clients of other hands, and a Node of their own, in the same environment: pinned in tests/clients.
 $(VENV)/.installed-clients: tests/clients/requirements.txt tests/clients/requirements-alone.txt $(VENV)/.installed-dev
@@ -154,17 +160,15 @@ test-clients: $(VENV)/.installed-node ## Install other projects' clients and run
 	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile tests/clients \
 	  tests/container/test_engine.py tests/container/test_compose_schema.py $(ARGS)
 
-$(VENV)/.installed-spark: pyproject.toml $(VENV)/.installed-dev
-	$(INSTALL) '.[dev,spark]'
-	@touch $@
+$(VENV)/.installed-spark: pyproject.toml $(SOURCES) $(VENV)/.created $(BUILDER)
+	$(call INSTALL_WITH,dev$(comma)spark)
 
 # `make test` skips what needs Spark; this installs PySpark (700 MB) and skips nothing. Java 17 or newer must be there.
 test-pipeline: $(VENV)/.installed-spark ## Install PySpark and run the tests of the data source (Java 17)
 	HEADRACE_REQUIRE_SPARK=1 $(BIN)/pytest tests/pipeline $(ARGS)
 
-$(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-dev
-	$(INSTALL) '.[dev,bench]'
-	@touch $@
+$(VENV)/.installed-bench: pyproject.toml $(SOURCES) $(VENV)/.created $(BUILDER)
+	$(call INSTALL_WITH,dev$(comma)bench)
 
 ##@ Measure
 
