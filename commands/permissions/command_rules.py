@@ -1,4 +1,4 @@
-"""Commands that a selector allows: `+get -config|set +@stream -@dangerous` as a set of names of rows.
+"""Commands that a selector allows: `+get -config|set +@stream -@dangerous` as a set of rows.
 
 The rules are kept as well, each once and in the order of their effect, because Redis shows them so.
 """
@@ -22,7 +22,7 @@ ALL: Final = b"@all"
 class CommandRules:
     """Commands allowed so far. A new object allows none."""
 
-    __slots__ = ("_first_arguments", "_is_open", "_parts", "_rules", "allowed")
+    __slots__ = ("_allowed", "_first_arguments", "_is_open", "_parts", "_rules")
 
     def __init__(self) -> None:
         # Whether the last of `+@all` and `-@all` was `+@all`.
@@ -31,15 +31,15 @@ class CommandRules:
         self._rules: dict[bytes, bytes] = {}
         # By container or command: the names of rules for a part of it, such as `config|get`.
         self._parts: dict[bytes, set[bytes]] = {}
-        # Names of rows.
-        self.allowed: set[str] = set()
+        # The rows, each a bit: a set of their names would weigh 32 KB for each user.
+        self._allowed = 0
         # By row's name: first arguments (in lower case) with which a command is allowed that is refused otherwise.
         self._first_arguments: dict[str, set[bytes]] = {}
 
     def copy(self) -> CommandRules:
         """An independent copy."""
         twin = CommandRules()
-        twin._is_open, twin._rules, twin.allowed = self._is_open, self._rules.copy(), self.allowed.copy()
+        twin._is_open, twin._rules, twin._allowed = self._is_open, self._rules.copy(), self._allowed
         twin._parts = {name: parts.copy() for name, parts in self._parts.items()}
         twin._first_arguments = {name: words.copy() for name, words in self._first_arguments.items()}
         return twin
@@ -53,7 +53,7 @@ class CommandRules:
             + sum(map(text_size, self._rules.values()))
             + texts_size(self._parts)
             + sum(map(getsizeof, self._parts.values()))  # the names in it are shared with the rules
-            + getsizeof(self.allowed)
+            + getsizeof(self._allowed)
             + getsizeof(words)
             + sum(map(texts_size, words.values()))
         )
@@ -61,11 +61,11 @@ class CommandRules:
     @property
     def allows_everything(self) -> bool:
         """Whether no command is refused."""
-        return self._is_open and len(self.allowed) == len(_all_names())
+        return self._is_open and self._allowed == _all_bits()
 
     def allows(self, row: Row, argv: list[bytes]) -> bool:
         """Whether this request's command may be run."""
-        if row.name in self.allowed or Flag.NO_AUTH in row.flags:
+        if self._allowed & _bits().get(row.name, 0) or Flag.NO_AUTH in row.flags:
             return True
         words = self._first_arguments.get(row.name)
         index = 2 if "|" in row.name else 1
@@ -96,19 +96,16 @@ class CommandRules:
         self._rules.clear()
         self._parts.clear()
         self._first_arguments.clear()
-        self.allowed = set(_all_names()) if is_open else set()
+        self._allowed = _all_bits() if is_open else 0
 
     def _set_category(self, name: bytes, *, is_allowing: bool) -> None:
         """Apply a rule of a category. A container in the category includes all its subcommands: most are in `slow`."""
         category = name[1:].decode("utf-8", "replace")
         if category not in CATEGORIES:
             raise BadRule(UNKNOWN_COMMAND)
-        names = _names_in(category)
-        if is_allowing:
-            self.allowed |= names
-        else:
-            self.allowed -= names
-        for row_name in names.intersection(self._first_arguments):
+        bits = _bits_in(category)
+        self._allowed = self._allowed | bits if is_allowing else self._allowed & ~bits
+        for row_name in [name for name in self._first_arguments if bits & _bits()[name]]:
             del self._first_arguments[row_name]
 
     def _allow_part(self, name: bytes) -> None:
@@ -130,10 +127,8 @@ class CommandRules:
 
     def _set_row(self, row: Row | None, *, is_allowing: bool) -> None:
         for each in () if row is None else (row, *row.subcommands.values()):
-            if is_allowing:
-                self.allowed.add(each.name)
-            else:
-                self.allowed.discard(each.name)
+            bit = _bits()[each.name]
+            self._allowed = self._allowed | bit if is_allowing else self._allowed & ~bit
             self._first_arguments.pop(each.name, None)
 
     def _note(self, sign: bytes, name: bytes) -> None:
@@ -150,14 +145,22 @@ class CommandRules:
 
 
 @cache
-def _all_names() -> frozenset[str]:
-    return frozenset(each.name for row in DECLARED.values() for each in (row, *row.subcommands.values()))
+def _bits() -> dict[str, int]:
+    """The bit of each row, by its name."""
+    names = [each.name for row in DECLARED.values() for each in (row, *row.subcommands.values())]
+    return {name: 1 << index for index, name in enumerate(names)}
 
 
 @cache
-def _names_in(category: str) -> frozenset[str]:
-    """The names of the rows of a category, with all subcommands of a container."""
-    return frozenset(each.name for row in rows_in(category) for each in (row, *row.subcommands.values()))
+def _all_bits() -> int:
+    return sum(_bits().values())
+
+
+@cache
+def _bits_in(category: str) -> int:
+    """The rows of a category, with all subcommands of a container."""
+    names = {each.name for row in rows_in(category) for each in (row, *row.subcommands.values())}
+    return sum(_bits()[name] for name in names)
 
 
 def _find(name: bytes) -> Row | None:
