@@ -18,6 +18,7 @@ from ...commands.execution.context import Context
 from ...commands.execution.enforcement import refusal_of
 from ...protocol.replies import NULL_ARRAY, Reply
 from ...store.errors import ReplyError
+from ...store.stream import Stream
 from ...store.value import Value
 from .runner import Runner
 from .session import Session
@@ -119,7 +120,10 @@ class Serving:
         try:
             for waiter in waiting:
                 # The value is looked up for each: the one before may have taken the last member.
-                if waiter.lines and self._run_again(waiter, db.keys.get(key)):
+                value = db.keys.get(key)
+                if value is None and waiter.blocked.waits_for is not Stream:
+                    continue  # it stays in its place, and so may do thousands after it
+                if waiter.lines and self._run_again(waiter, value):
                     served.append(self._runner.sessions[waiter.client.id])
                     if len(served) == SERVED_AT_ONCE:
                         self.send_early(served)
