@@ -100,16 +100,15 @@ $(VENV)/.installed: pyproject.toml $(SOURCES) $(VENV)/.created $(BUILDER)
 	$(INSTALL) .
 	@touch $@
 
-# Installs with these extras. With more of them it is built once too: what `.installed-dev` stands for is in all.
-define INSTALL_WITH
-$(INSTALL) '.[$(1)]'
-@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/headrace
-@touch $(VENV)/.installed $(VENV)/.installed-dev $@
-endef
-comma := ,
+# Installs what an extra adds. Headrace is there already: to install it with the extra would build it again.
+ADDED := from importlib.metadata import requires; import sys; \
+  print(*(each.split(";")[0] for each in requires("headrace") if sys.argv[1] in each.split(chr(34))), sep=chr(10))
+INSTALL_EXTRA = $(BIN)/python -c '$(ADDED)' $(1) | $(PIP) --requirement /dev/stdin
 
 $(VENV)/.installed-dev: pyproject.toml $(SOURCES) $(VENV)/.created $(BUILDER)
-	$(call INSTALL_WITH,dev)
+	$(INSTALL) '.[dev]'
+	@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/headrace
+	@touch $@ $(VENV)/.installed
 
 # The clients of other hands, and a Node of their own, in the same environment: pinned in tests/clients.
 $(VENV)/.installed-clients: tests/clients/requirements.txt tests/clients/requirements-alone.txt $(VENV)/.installed-dev
@@ -160,15 +159,17 @@ test-clients: $(VENV)/.installed-node ## Install other projects' clients and run
 	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile tests/clients \
 	  tests/container/test_engine.py tests/container/test_compose_schema.py $(ARGS)
 
-$(VENV)/.installed-spark: pyproject.toml $(SOURCES) $(VENV)/.created $(BUILDER)
-	$(call INSTALL_WITH,dev$(comma)spark)
+$(VENV)/.installed-spark: pyproject.toml $(VENV)/.installed-dev
+	$(call INSTALL_EXTRA,spark)
+	@touch $@
 
 # `make test` skips what needs Spark; this installs PySpark (700 MB) and skips nothing. Java 17 or newer must be there.
 test-pipeline: $(VENV)/.installed-spark ## Install PySpark and run the tests of the data source (Java 17)
 	HEADRACE_REQUIRE_SPARK=1 $(BIN)/pytest tests/pipeline $(ARGS)
 
-$(VENV)/.installed-bench: pyproject.toml $(SOURCES) $(VENV)/.created $(BUILDER)
-	$(call INSTALL_WITH,dev$(comma)bench)
+$(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-dev
+	$(call INSTALL_EXTRA,bench)
+	@touch $@
 
 ##@ Measure
 

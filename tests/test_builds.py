@@ -156,7 +156,6 @@ def test_a_second_build_compiles_what_has_changed(builder: Builder) -> None:
         return {path.name for path in (builder.source / "build" / "objects").iterdir()}
 
     first = build()
-    assert len(first) > len(CODECS)
     assert build() == first
     source = builder.source / "store" / "ids.py"
     text = source.read_text("utf-8")

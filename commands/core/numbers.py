@@ -137,7 +137,7 @@ def parse_memory(token: bytes) -> int | None:
 # Possessive, as in `long_double`: if the rest does not match, digits are not divided anew between the two places.
 _HEXADECIMAL: Final = re.compile(rb"[+-]?0x(?:[0-9a-f]++\.?[0-9a-f]*+|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?", re.IGNORECASE)
 _INFINITY: Final = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
-_SIGNIFICANT: Final = re.compile(rb"[^ep]*[1-9a-df]", re.IGNORECASE)
+_SIGNIFICANT: Final = re.compile(rb"[^p]*[1-9a-f]", re.IGNORECASE)
 
 
 def parse_float(token: bytes) -> float | None:

@@ -20,7 +20,11 @@ cdef extern from *:
     }
     /* The upper half of a product: the bias of a number below 2^32 is less than one in four thousand million. */
     static inline uint64_t below(uint64_t *state, uint64_t size) {
+    #ifdef __SIZEOF_INT128__
         return (uint64_t)(((unsigned __int128)next_word(state) * size) >> 64);
+    #else  /* Of a machine of 32 bits: sizes fit these. */
+        return ((next_word(state) >> 32) * size) >> 32;
+    #endif
     }
     """
     ctypedef unsigned long long uint64_t
@@ -71,7 +75,7 @@ def distinct_indexes(Py_ssize_t size, Py_ssize_t count):
 
 cdef bint is_new(Py_ssize_t *drawn, Py_ssize_t mask, Py_ssize_t index) noexcept:
     """Note a number in the table, in which 0 is a free place. Returns whether it was not there."""
-    cdef Py_ssize_t place = (index * 0x9e3779b1) & mask
+    cdef Py_ssize_t place = <Py_ssize_t>(<size_t>index * 0x9e3779b1u) & mask
     while drawn[place]:
         if drawn[place] == index + 1:
             return False

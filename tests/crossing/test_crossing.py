@@ -28,6 +28,8 @@ from headrace.commands.core.table import TABLE, Flag, all_rows
 from headrace.server.configuration.directives import DIRECTIVES, Change
 
 MINUTES = float(os.environ.get("HEADRACE_TEST_CROSSING_MINUTES", "0.1"))
+# A long run may take longer than other tests.
+pytestmark = pytest.mark.timeout(900 + 120 * MINUTES)
 SEED = int(os.environ.get("HEADRACE_TEST_CROSSING_SEED") or "1")
 ONLY = os.environ.get("HEADRACE_TEST_CROSSING_ONLY", "")
 WHOLE_MINUTES = 20

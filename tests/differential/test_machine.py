@@ -31,6 +31,8 @@ from support.lines import quote
 from support.servers import Server
 
 SEQUENCES_COUNT = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_SEQUENCES", "200"))
+# A long run may take longer than other tests.
+pytestmark = pytest.mark.timeout(900 + 2 * SEQUENCES_COUNT)
 FIRST = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_FIRST", "0"))
 # After so many sequences, every option of every command must have been accepted once.
 REACHING_COUNT = 2000

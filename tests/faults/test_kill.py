@@ -20,6 +20,8 @@ from support.servers import Server
 from support.wire import Wire
 
 CYCLES_COUNT = int(os.environ.get("HEADRACE_CRASH_CYCLES", "50"))
+# A long run may take longer than other tests.
+pytestmark = pytest.mark.timeout(900 + 5 * CYCLES_COUNT)
 POLICIES = ["always", "everysec"]
 WRITERS_COUNT = 3
 # The server is killed after 1 to so many answers, within the next.

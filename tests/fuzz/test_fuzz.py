@@ -37,6 +37,8 @@ from support.wire import encode
 
 SECONDS = float(os.environ.get("HEADRACE_TEST_FUZZ_SECONDS", "2"))
 FRAMES_COUNT = int(os.environ.get("HEADRACE_TEST_FUZZ_FRAMES", "200000"))
+# A long run may take longer than other tests.
+pytestmark = pytest.mark.timeout(900 + 3 * SECONDS + FRAMES_COUNT // 10_000)
 SEED = int(os.environ.get("HEADRACE_TEST_FUZZ_SEED", "1"))
 NAMES = (b"XADD", b"XADD", b"XADD", b"xadd", b"xadd", b"Xadd")
 OTHER_NAMES = (b"", b"X", b"SET", b"XADDS", b"XADD", b"MAXLEN", b"XREADGROUP", b"XACK", b"POS", b"HOST")

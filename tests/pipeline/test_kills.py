@@ -18,9 +18,9 @@ from support.servers import Server
 from support.spark_kills import Query
 from support.spark_streams import connect
 
-pytestmark = pytest.mark.spark
-
 KILLS = int(os.environ.get("HEADRACE_TEST_PIPELINE_KILLS", "1"))
+# A long run may take longer than other tests.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 + 120 * KILLS)]
 MODES = ["stream", "queue", "archive"] if "HEADRACE_TEST_PIPELINE_KILLS" in os.environ else ["stream"]
 BATCH_SIZE = 1000
 BATCHES_PER_KILL = 3

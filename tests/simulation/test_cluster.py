@@ -30,6 +30,8 @@ from simulation.cluster import Cluster, Violation
 
 SEED = os.environ.get("HEADRACE_TEST_SIMULATION_SEED", "")
 SEEDS = [int(SEED)] if SEED else range(max(6, int(float(os.environ.get("HEADRACE_TEST_SIMULATED_MINUTES", "6")))))
+# A long run may take longer than other tests.
+pytestmark = pytest.mark.timeout(900 + 60 * len(SEEDS))
 STEPS_COUNT = 250
 # A defect is found within so many seeds.
 PLANTED_SEEDS_COUNT = 25

@@ -18,6 +18,8 @@ import pytest
 from simulation.simulation import MembersSimulation, Simulation
 
 MINUTES = float(os.environ.get("HEADRACE_TEST_SIMULATED_MINUTES", "6"))
+# A long run may take longer than other tests.
+pytestmark = pytest.mark.timeout(900 + 60 * MINUTES)
 RUNS_COUNT = 6
 SEED = os.environ.get("HEADRACE_TEST_SIMULATION_SEED", "")
 SEEDS = [int(SEED)] if SEED else range(RUNS_COUNT)

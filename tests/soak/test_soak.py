@@ -21,6 +21,8 @@ from support.servers import Server
 from support.wire import Wire
 
 MINUTES = float(os.environ.get("HEADRACE_TEST_SOAK_MINUTES", "0.25"))
+# A long run may take longer than other tests.
+pytestmark = pytest.mark.timeout(900 + 120 * MINUTES)
 PRODUCERS_COUNT = int(os.environ.get("HEADRACE_TEST_SOAK_PRODUCERS", "3"))
 CONSUMERS_COUNT = int(os.environ.get("HEADRACE_TEST_SOAK_CONSUMERS", "5"))
 DRAIN_DEADLINE_S = 60.0

@@ -22,9 +22,9 @@ from support.links import field, follow, until
 from support.servers import Server
 from support.wire import Wire
 
-pytestmark = pytest.mark.oracle
-
 MINUTES = float(os.environ.get("HEADRACE_TEST_SOAK_MINUTES", "0.2"))
+# A long run may take longer than other tests.
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900 + 120 * MINUTES)]
 NAMES = ("headrace", "headrace", "headrace", "oracle", "oracle")
 # A primary that was replaced, and has not been notified yet, must write nothing of its own: no signs of life.
 OPTIONS = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600", "--repl-backlog-size", "10mb")

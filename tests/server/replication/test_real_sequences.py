@@ -26,11 +26,11 @@ from support.links import await_link, field, settle, until
 from support.servers import Server
 from support.wire import Wire
 
-pytestmark = pytest.mark.oracle
-
 SEED = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_SEED", "1"))
 SEEDS_COUNT = 3
 SEQUENCES_COUNT = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_SEQUENCES", "100"))
+# A long run may take longer than other tests.
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900 + 2 * SEQUENCES_COUNT)]
 # After so many sequences the replicas get a snapshot, of the data of all types that are there.
 SNAPSHOT_EVERY = 10
 KINDS = {b"stream", b"string", b"hash", b"list", b"set", b"zset", b"array"}
