@@ -262,3 +262,23 @@ def test_a_key_that_was_emptied_by_the_first_client_wakes_no_other() -> None:
     assert second.output() == b""
     writer.call("DEL no", "ZADD z 2 n")
     assert second.output() == b"*3\r\n$1\r\nz\r\n$1\r\nn\r\n$1\r\n2\r\n"
+
+
+@pytest.mark.parametrize(("wait", "push"), [("BLPOP q 0", "RPUSH q {}"), ("BZPOPMIN q 0", "ZADD q 1 {}")])
+def test_clients_get_elements_in_the_order_of_their_waits(wait: str, push: str) -> None:
+    """Those that found nothing to take keep their places; one that was served joins at the end."""
+    rig = Rig()
+    clients = [rig.connect() for _ in range(4)]
+    writer = rig.connect()
+    for client in clients:
+        client.call(wait)
+    turn = 0
+    for count in (1, 1, 2, 1, 3, 4, 1):
+        letters = "abcdefghijklm"[turn : turn + count]
+        writer.call(push.format((" 1 " if "ZADD" in push else " ").join(letters)))
+        for letter in letters:
+            assert f"\r\n{letter}\r\n".encode() in clients[turn % 4].output()
+            turn += 1
+        assert not any(client.output() for client in clients)
+        for index in range(turn - count, turn):
+            clients[index % 4].call(wait)
