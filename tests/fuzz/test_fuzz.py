@@ -199,7 +199,7 @@ def test_memory_that_python_does_not_count_is_a_finding_each_time(
 
 
 @pytest.mark.skipif(not can_watch(), reason="the kernel tells heights on Linux only")
-@pytest.mark.parametrize(("take", "size"), [(reserve, 500 << 20), (touch_in_c, 24 << 20)])
+@pytest.mark.parametrize(("take", "size"), [(reserve, 256 << 20), (touch_in_c, 24 << 20)])
 @pytest.mark.parametrize("target", ["rdb", "restore"])
 def test_memory_taken_at_each_short_read_of_an_rdb_source_is_found(
     target: str, take: Callable[[int, bytes], None], size: int, monkeypatch: pytest.MonkeyPatch
