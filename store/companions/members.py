@@ -1,7 +1,8 @@
 """The members of a hash or a set: byte strings by byte string, with expiry times if they are fields of a hash.
 
-Few are in one block of memory, many in a table of keys, whose SCAN stays valid while members are added and removed,
-whose copy shares its parts, and which is freed a little at a time. Members that became many stay in a table.
+Few are in one block of memory, in which each is looked for, as in a listpack of Redis. Many are in a table of keys,
+whose SCAN stays valid while members are added and removed, whose copy shares its parts, and which is freed a little at
+a time. Members that became many stay in a table.
 """
 
 from __future__ import annotations
@@ -21,8 +22,12 @@ except ImportError:  # there was no C compiler at installation
     from ..key_table_plain import KeyTable  # type: ignore[assignment]
     from .packed_texts_plain import PackedPairs  # type: ignore[assignment]
 
-# Members that are in a block at most.
-FEW_MAX: Final = 512
+# Members that are in a block at most: in more, it takes longer to find one than in a table.
+FEW_MAX: Final = 128
+# The same where Redis has a listpack, in whose order the members stay: as many as its limits allow at first.
+PACKED_MAX: Final = 512
+# Of fewer than this share of the members, each is looked for alone.
+INDEXED_SHARE: Final = 8
 # Bytes of the objects.
 MEMBERS_SIZE: Final = 112 + COLLECTOR_SIZE
 
@@ -71,18 +76,28 @@ class Members:
         """Those of the names that members have, or with `wanted` False the others."""
         return self._few.having(names, wanted) if self._many is None else self._many.having(names, wanted)
 
-    def put(self, name: bytes, text: bytes = b"") -> bool:
-        """Add a member, or change its text. Returns whether it is new."""
+    def put(self, name: bytes, text: bytes = b"", is_packed: bool = False) -> bool:
+        """Add a member, or change its text. Returns whether it is new. `is_packed`: whether Redis has a listpack."""
         if self._many is not None:
             return self._many.put(name, text, True)
         is_new = self._few.put(name, text)
-        if is_new and len(self._few) > FEW_MAX:
-            many = KeyTable()
-            many.put_words(self._few.words())
-            if self._few.timed_count:
-                self._times = DueTimes.of(self._few.times())
-            self._few, self._many = PackedPairs(), many
+        if is_new and len(self._few) > (PACKED_MAX if is_packed else FEW_MAX):
+            self._become_many()
         return is_new
+
+    def spread(self) -> None:
+        """Be in a table from now on if they are many, since Redis has no listpack any more."""
+        if self._many is None and len(self._few) > FEW_MAX:
+            self._become_many()
+
+    def _become_many(self) -> KeyTable:
+        """Be in a table from now on, which is returned."""
+        many = KeyTable()
+        many.put_words(self._few.words())
+        if self._few.timed_count:
+            self._times = DueTimes.of(self._few.times())
+        self._few, self._many = PackedPairs(), many
+        return many
 
     def bulks(self, has_names: bool, has_texts: bool) -> Iterator[bytes]:
         """Yield members that are many, or their texts, or both in turn, as bulk strings of a reply, in pieces. They
@@ -95,29 +110,33 @@ class Members:
             if not start:
                 break
 
-    def put_names(self, names: list[bytes]) -> int:
-        """Add members without texts, those that are not there. Returns how many were new."""
-        if self._many is None and self._few.fill(names, 1):
-            return len(names)
-        is_new, index = 0, 0
-        while self._many is None and index < len(names):
-            is_new += self.put(names[index])
-            index += 1
-        if self._many is not None:
-            is_new += self._many.put_keys(names[index:] if index else names)
-        return is_new
+    def put_names(self, names: list[bytes], is_packed: bool = False) -> int:
+        """Add members without texts, those that are not there. Returns how many were new. `is_packed`: see `put`."""
+        many = self._many
+        if many is None:
+            fit = self._fit(len(names), is_packed)
+            if fit and self._few.fill(names, 1):
+                return len(names)
+            if fit or is_packed:
+                return sum([self.put(name, b"", is_packed) for name in names])
+            many = self._become_many()
+        return many.put_keys(names)
 
-    def put_words(self, words: list[bytes]) -> int:
+    def put_words(self, words: list[bytes], is_packed: bool = False) -> int:
         """Like `put` for many members, each with its text after it. Returns how many were new."""
-        if self._many is None and self._few.fill(words, 2):
-            return len(words) // 2
-        is_new, index = 0, 0
-        while self._many is None and index < len(words):
-            is_new += self.put(words[index], words[index + 1])
-            index += 2
-        if self._many is not None:
-            is_new += self._many.put_words(words[index:] if index else words)
-        return is_new
+        many = self._many
+        if many is None:
+            fit = self._fit(len(words) // 2, is_packed)
+            if fit and self._few.fill(words, 2):
+                return len(words) // 2
+            if fit or is_packed:
+                return sum([self.put(words[at], words[at + 1], is_packed) for at in range(0, len(words), 2)])
+            many = self._become_many()
+        return many.put_words(words)
+
+    def _fit(self, count: int, is_packed: bool) -> bool:
+        """Whether a block has room for so many members more."""
+        return len(self._few) + count <= (PACKED_MAX if is_packed else FEW_MAX)
 
     def expect(self, count: int) -> None:
         """Be many from the beginning if at least so many members will be added now, while there are none."""
@@ -213,7 +232,10 @@ class Members:
         """Like `at`, for many indexes at once."""
         if self._many is not None:
             return self._many.keys_at(indexes)
-        names = self._few.names()
+        few = self._few
+        if len(indexes) * INDEXED_SHARE < len(few):
+            return [few.at(index) for index in indexes]
+        names = few.names()
         return [names[index] for index in indexes]
 
     def scan(self, cursor: int, count: int, *, is_packed: bool) -> tuple[list[bytes], int]:

@@ -68,26 +68,33 @@ cdef u8 *find_nth(Block *block, const Needle *needle, Py_ssize_t skip, int step)
     return NULL
 
 
+cdef bint note_names(Names *names, Block *block, Py_ssize_t skip, int step, Py_ssize_t wanted) noexcept:
+    """Note where items are, if that is worth its time for so many texts that are looked for: see `find_noted`."""
+    cdef u32 count = block.count // step
+    return FEW_NAMES < count <= NAMES_MAX and wanted > FEW_NAMES and gather_names(names, block, skip, step)
+
+
+cdef u8 *find_noted(const Names *names, bint are_noted, Block *block, bytes text, Py_ssize_t skip, int step) noexcept:
+    """Return the item that is a text after its first `skip` bytes, of every `step` items only the first; NULL if there
+    is none. `are_noted`: what `note_names` has returned."""
+    cdef Needle needle
+    cdef u32 at
+    set_needle(&needle, text)
+    if not are_noted:
+        return find_nth(block, &needle, skip, step)
+    at = names.slots[slot_of(names, block, &needle, skip)]
+    return block.data + at - 1 if at else NULL
+
+
 cdef list names_in(Block *block, list texts, Py_ssize_t skip, int step, bint wanted):
     """Return those of the texts that are items of a block without their first `skip` bytes, or the others: of every
     `step` items, the first ones, which differ."""
     cdef Names names
-    cdef Needle needle
     cdef list kept = []
     cdef bytes text
-    cdef bint is_in
-    cdef u32 count = block.count // step
-    # It takes some time to find out where all names are.
-    cdef bint are_many = count > FEW_NAMES and count <= NAMES_MAX and len(texts) > FEW_NAMES
-    if are_many:
-        gather_names(&names, block, skip, step)
+    cdef bint are_noted = note_names(&names, block, skip, step, len(texts))
     for text in texts:
-        set_needle(&needle, text)
-        if are_many:
-            is_in = names.slots[slot_of(&names, block, &needle, skip)] != 0
-        else:
-            is_in = find_nth(block, &needle, skip, step) != NULL
-        if is_in == wanted:
+        if (find_noted(&names, are_noted, block, text, skip, step) != NULL) == wanted:
             kept.append(text)
     return kept
 
@@ -325,20 +332,24 @@ cdef class PackedPairs:
 
     def get_all(self, list names not None):
         """See `packed_texts_plain`."""
+        cdef Names noted
         cdef list texts = []
         cdef u8 *item
         cdef bytes name
+        cdef bint are_noted = note_names(&noted, &self.block, 0, self.width(), len(names))
         for name in names:
-            item = self.find_name(name)
+            item = find_noted(&noted, are_noted, &self.block, name, 0, self.width())
             texts.append(None if item == NULL else text_of(item + item_size(item)))
         return texts
 
     def has_each(self, list names not None):
         """See `packed_texts_plain`."""
+        cdef Names noted
         cdef list found = []
         cdef bytes name
+        cdef bint are_noted = note_names(&noted, &self.block, 0, self.width(), len(names))
         for name in names:
-            found.append(0 if self.find_name(name) == NULL else 1)
+            found.append(0 if find_noted(&noted, are_noted, &self.block, name, 0, self.width()) == NULL else 1)
         return found
 
     def having(self, list names not None, bint wanted):
@@ -608,11 +619,13 @@ cdef class PackedPairs:
 
     def times_of(self, list names not None):
         """See `packed_texts_plain`."""
+        cdef Names noted
         cdef list found = []
         cdef u8 *item
         cdef bytes name
+        cdef bint are_noted = note_names(&noted, &self.block, 0, self.width(), len(names))
         for name in names:
-            item = self.find_name(name)
+            item = find_noted(&noted, are_noted, &self.block, name, 0, self.width())
             found.append(-1 if item == NULL else time_of(item) if self.are_timed else 0)
         return found
 

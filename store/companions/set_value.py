@@ -151,7 +151,7 @@ class SetValue(Companion):
         if (self._encoding == LISTPACK and count > self.limits.set_entries_max) or (
             self._encoding == INTSET and count > self.limits.set_integers_max
         ):
-            self._leave_intset(HASHTABLE)
+            self._become(HASHTABLE)
 
     def add(self, member: bytes) -> bool:
         """Add a member. Returns whether it is new."""
@@ -163,27 +163,36 @@ class SetValue(Companion):
             added = integers.add(member)
             if added >= 0:
                 if added and len(integers) > min(limits.set_integers_max, INTEGERS_MAX):
-                    self._leave_intset(HASHTABLE)
+                    self._become(HASHTABLE)
                 return added > 0
             digits_max = max(map(len, integers.at_each([0, len(integers) - 1]))) if len(integers) else 0
             is_small = len(integers) < limits.set_entries_max and digits_max <= limits.set_value_max
-            self._leave_intset(LISTPACK if is_small and len(member) <= limits.set_value_max else HASHTABLE)
-            return self._members.put(member)
+            is_listpack = is_small and len(member) <= limits.set_value_max
+            self._become(LISTPACK if is_listpack else HASHTABLE)
+            return self._members.put(member, b"", is_listpack)
         if self._encoding == HASHTABLE:
             return self._members.put(member)
         if member in self._members:
             return False
         if len(self._members) >= limits.set_entries_max or len(member) > limits.set_value_max:
-            self._encoding = HASHTABLE
-        return self._members.put(member)
+            self._become(HASHTABLE)
+        return self._members.put(member, b"", self._encoding == LISTPACK)
 
     def add_all(self, members: list[bytes]) -> int:
         """Add members. Returns how many are new."""
         added, index = 0, 0
-        while self._encoding != HASHTABLE and index < len(members):
+        while self._encoding == INTSET and index < len(members):
             added += self.add(members[index])
             index += 1
-        return added + self._members.put_names(members[index:] if index else members)
+        if index:
+            members = members[index:]
+        if self._encoding == LISTPACK and members:
+            members = list(dict.fromkeys(self.lacking(members)))
+            limits = self.limits
+            is_small = len(self._members) + len(members) <= limits.set_entries_max
+            if not is_small or max(map(len, members), default=0) > limits.set_value_max:
+                self._become(HASHTABLE)
+        return added + self._members.put_names(members, self._encoding == LISTPACK)
 
     def parts(self, count: int) -> Iterator[list[bytes]]:
         """Yield the members, about `count` at a time, or all at once if they are few. They must not change
@@ -199,13 +208,14 @@ class SetValue(Companion):
             if not cursor:
                 break
 
-    def _leave_intset(self, encoding: bytes) -> None:
-        """Keep the members as byte strings from now on."""
+    def _become(self, encoding: bytes) -> None:
+        """Keep the members as byte strings from now on, in this encoding."""
         self._encoding = encoding
         if self._integers is not NO_INTEGERS:
-            self._members.expect(len(self._integers))
-            self._members.put_names(self._integers.between(0, len(self._integers)))
+            self._members.put_names(self._integers.between(0, len(self._integers)), encoding == LISTPACK)
             self._integers = NO_INTEGERS
+        elif encoding == HASHTABLE:
+            self._members.spread()
 
     def discard(self, member: bytes) -> bool:
         """Remove a member. Returns whether it was there."""
@@ -226,7 +236,7 @@ class SetValue(Companion):
     def become_table(self, count: int = 0) -> None:
         """Be a hash table from now on, to which so many members will be added."""
         self._members.expect(count)
-        self._leave_intset(HASHTABLE)
+        self._become(HASHTABLE)
 
     def leave_table(self) -> None:
         """Take the encoding that a hash table's members get if they are added to a new set of texts."""
@@ -245,21 +255,22 @@ class SetValue(Companion):
         """Like `load_integers`, with numbers that no other set has."""
         self._integers = numbers
         if len(numbers) > self.limits.set_integers_max:
-            self._leave_intset(HASHTABLE)
+            self._become(HASHTABLE)
 
     def load_listpack(self, listpack: bytes) -> bool:
         """Take over the members of a listpack, in an empty set. Returns False if the caller must read them: see
         `PackedPairs.load`."""
         if self._members.load(listpack, 1) < 0:
             return False
-        self._encoding = LISTPACK if len(self._members) <= self.limits.set_entries_max else HASHTABLE
+        self._encoding = LISTPACK
+        if len(self._members) > self.limits.set_entries_max:
+            self._become(HASHTABLE)
         return True
 
     def load_members(self, members: list[bytes]) -> None:
         """Like `load_listpack`, with different members that the caller has read."""
         self._encoding = LISTPACK if len(members) <= self.limits.set_entries_max else HASHTABLE
-        for member in members:
-            self._members.put(member)
+        self._members.put_names(members, self._encoding == LISTPACK)
 
     def copy(self) -> SetValue:
         twin = SetValue(self.limits, self._members.copy())
