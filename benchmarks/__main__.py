@@ -21,7 +21,16 @@ from pathlib import Path
 
 from benchmarks import tails
 from benchmarks.load import MissingTool, Refused, find_redis_benchmark
-from benchmarks.peers import DEFAULT_NAMES, PEER_NAMES, UNIX_SOCKET, MissingPeer, Peer, PeerServer, find_peer
+from benchmarks.peers import (
+    DEFAULT_NAMES,
+    PEER_NAMES,
+    UNIX_SOCKET,
+    MissingPeer,
+    Peer,
+    PeerServer,
+    find_peer,
+    on_one_processor,
+)
 from benchmarks.results import SUBJECT, Result, run_of
 from benchmarks.row import Row
 from benchmarks.rows import ROWS
@@ -57,15 +66,16 @@ def measure_all(rows: list[Row], peers: list[Peer], runs: int | None) -> Iterato
         for server in servers:
             with leaving_out(unprepared, server, rows[0]):
                 rows[0].prepare(server)
-        for row in rows:
-            result, refusing = Result.of(row), set(unprepared)
-            for number in range(min(runs or row.runs, row.runs)):
-                first = number % len(servers)
-                for server in servers[first:] + servers[:first]:
-                    if server not in refusing:
-                        with leaving_out(refusing, server, row):
-                            result.add(server.name, row.measure(server))
-            yield result
+        with on_one_processor(servers) if rows[0].is_on_one_processor else contextlib.nullcontext():
+            for row in rows:
+                result, refusing = Result.of(row), set(unprepared)
+                for number in range(min(runs or row.runs, row.runs)):
+                    first = number % len(servers)
+                    for server in servers[first:] + servers[:first]:
+                        if server not in refusing:
+                            with leaving_out(refusing, server, row):
+                                result.add(server.name, row.measure(server))
+                yield result
 
 
 @contextlib.contextmanager

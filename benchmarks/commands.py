@@ -147,6 +147,7 @@ ROWS = tuple(
         fill,
         runs=3,
         is_usual=False,
+        is_on_one_processor=True,
         table=TABLE,
     )
     for name, title, form in all_forms()

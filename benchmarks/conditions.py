@@ -264,6 +264,7 @@ ROWS = tuple(
         target=0.9,
         runs=3,
         is_usual=False,
+        is_on_one_processor=True,
         table=TABLE,
     )
     for condition in CONDITIONS

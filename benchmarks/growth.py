@@ -202,6 +202,7 @@ def _rows() -> Iterator[Row]:
                     runs=1,
                     is_rate=False,
                     is_usual=False,
+                    is_on_one_processor=True,
                     table=TABLE,
                     series=f"{title}|{dimension.name}",
                     size=size,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +59,28 @@ class PeerServer(Server):
     def scaled(self, requests: int) -> int:
         """The number of its requests when others get `requests`."""
         return max(1, int(requests * self.peer.scale))
+
+
+@contextmanager
+def on_one_processor(servers: Sequence[PeerServer]) -> Iterator[None]:
+    """Within this context, the servers share one processor, and this process has the others.
+
+    The processors of a virtual machine may differ in speed by half, and each from second to second: servers that take
+    turns on the same one are slowed alike. Without a second processor, nothing changes.
+    """
+    available = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    if len(available) < 2:
+        yield
+        return
+    shared = max(available)
+    for server in servers:
+        for thread in Path(f"/proc/{server.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {shared})
+    os.sched_setaffinity(0, available - {shared})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, available)
 
 
 def find_peer(name: str) -> Peer:

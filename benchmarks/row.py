@@ -45,6 +45,8 @@ class Row:
     is_usual: bool = True
     # Whether it has few enough entries for a server that is a hundred times slower.
     is_light: bool = False
+    # Whether its servers share one processor: it compares their processor time.
+    is_on_one_processor: bool = False
     # The table in which it is; empty for the main one.
     table: str = ""
     # Rows of one series differ by `size` alone: a line of a plot.
