@@ -31,12 +31,12 @@ from .hyperloglog_form import (
     span_of,
     width_of,
 )
-from .registers import estimate, merged, merged_packed, packed, unpacked
+from .registers import estimate, packed, raise_packed, unpacked
 
 try:
-    from .hyperloglog_codec import histogram, raise_run, raise_runs, run_histogram, spread_runs
+    from .hyperloglog_codec import histogram, raise_by_runs, raise_run, raise_runs, run_histogram, spread_runs
 except ImportError:  # there was no C compiler at installation
-    from .hyperloglog_codec_plain import histogram, raise_run, raise_runs, run_histogram, spread_runs
+    from .hyperloglog_codec_plain import histogram, raise_by_runs, raise_run, raise_runs, run_histogram, spread_runs
 
 MAGIC: Final = b"HYLL"
 DENSE: Final = 0
@@ -101,12 +101,12 @@ def registers_of(text: bytes) -> bytes:
     return registers
 
 
-def merged_with(registers: bytes, text: bytes) -> bytes:
-    """The larger of both values for each register: registers of a byte each, and those of a HyperLogLog. Raises
-    CorruptHyperLogLog."""
+def raise_registers(registers: bytearray, text: bytes) -> None:
+    """Raise registers of a byte each to those of a HyperLogLog. Raises CorruptHyperLogLog."""
     if is_dense(text):
-        return merged_packed(registers, text, HEADER_SIZE)
-    return merged(registers, registers_of(text))
+        raise_packed(registers, text, HEADER_SIZE)
+    elif not raise_by_runs(registers, text, HEADER_SIZE):
+        raise CorruptHyperLogLog
 
 
 def with_packed_registers(text: bytes, registers: bytes) -> bytes:

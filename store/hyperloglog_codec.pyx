@@ -18,19 +18,17 @@ cdef extern from *:
     #if defined(__GNUC__) && defined(__x86_64__)
     #include <immintrin.h>
 
-    /* Each number of 32 bits gets the three bytes of four registers, then a byte for each of them. The result is the
-       larger of each register and the one before. Two times sixteen bytes are read, of which twelve are used. */
+    /* Each number of 32 bits gets the three bytes of four registers, then a byte for each of them. Two times sixteen
+       bytes are read, of which twelve are used. */
     __attribute__((target("avx2")))
-    static size_t headrace_raise_blocks(
-        unsigned char *out, const unsigned char *before, const unsigned char *at, size_t size
-    ) {
+    static size_t headrace_raise_blocks(unsigned char *out, const unsigned char *at, size_t size) {
         const __m256i spread = _mm256_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1,
                                                 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
         const __m256i first = _mm256_set1_epi32(0x3F), second = _mm256_set1_epi32(0x3F00);
         const __m256i third = _mm256_set1_epi32(0x3F0000), fourth = _mm256_set1_epi32(0x3F000000);
         __m256i found, four;
         size_t done = 0;
-        for (; size - done >= 28; done += 24, out += 32, before += 32) {
+        for (; size - done >= 28; done += 24, out += 32) {
             four = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(at + done)));
             four = _mm256_inserti128_si256(four, _mm_loadu_si128((const __m128i *)(at + done + 12)), 1);
             four = _mm256_shuffle_epi8(four, spread);
@@ -38,7 +36,7 @@ cdef extern from *:
             found = _mm256_or_si256(found, _mm256_and_si256(_mm256_slli_epi32(four, 2), second));
             found = _mm256_or_si256(found, _mm256_and_si256(_mm256_slli_epi32(four, 4), third));
             found = _mm256_or_si256(found, _mm256_and_si256(_mm256_slli_epi32(four, 6), fourth));
-            found = _mm256_max_epu8(found, _mm256_loadu_si256((const __m256i *)before));
+            found = _mm256_max_epu8(found, _mm256_loadu_si256((const __m256i *)out));
             _mm256_storeu_si256((__m256i *)out, found);
         }
         return done;
@@ -66,21 +64,21 @@ cdef extern from *:
         return done;
     }
 
-    static size_t headrace_raise(unsigned char *out, const unsigned char *before, const unsigned char *at, size_t size) {
-        return __builtin_cpu_supports("avx2") ? headrace_raise_blocks(out, before, at, size) : 0;
+    static size_t headrace_raise(unsigned char *out, const unsigned char *at, size_t size) {
+        return __builtin_cpu_supports("avx2") ? headrace_raise_blocks(out, at, size) : 0;
     }
 
     static size_t headrace_pack(unsigned char *out, const unsigned char *at, size_t size) {
         return __builtin_cpu_supports("avx2") ? headrace_pack_blocks(out, at, size) : 0;
     }
     #else
-    #define headrace_raise(out, before, at, size) ((size_t)0)
+    #define headrace_raise(out, at, size) ((size_t)0)
     #define headrace_pack(out, at, size) ((size_t)0)
     #endif
     """
-    # The larger of each register and that of `size` packed bytes, and the bytes of registers, as far as the processor
-    # has instructions for many at once. Both return the packed bytes that are done, a multiple of three.
-    size_t headrace_raise(u8 *out, const u8 *before, const u8 *at, size_t size) nogil
+    # Raise registers to those of `size` packed bytes, and write the bytes of registers, as far as the processor has
+    # instructions for many at once. Both return the packed bytes that are done, a multiple of three.
+    size_t headrace_raise(u8 *out, const u8 *at, size_t size) nogil
     size_t headrace_pack(u8 *out, const u8 *at, size_t size) nogil
 
 cdef u64 MULTIPLIER = 0xC6A4A7935BD1E995ULL
@@ -190,36 +188,40 @@ def raised_dense(bytes text not None, list elements not None, Py_ssize_t first):
     return raised, raised_count
 
 
-cdef u8 no_registers[REGISTERS_COUNT]
-
-
 def unpacked(bytes packed not None, Py_ssize_t start=0):
     """See `hyperloglog_codec_plain`."""
-    return raised(no_registers, packed, start)
+    cdef bytes registers = PyBytes_FromStringAndSize(NULL, REGISTERS_COUNT)
+    cdef u8 *out = <u8 *>PyBytes_AS_STRING(registers)
+    memset(out, 0, REGISTERS_COUNT)
+    raise_to(out, packed, start)
+    return registers
 
 
-def merged_packed(bytes registers not None, bytes packed not None, Py_ssize_t start=0):
+def raise_packed(bytearray registers not None, bytes packed not None, Py_ssize_t start=0):
     """See `hyperloglog_codec_plain`."""
-    if PyBytes_GET_SIZE(registers) != REGISTERS_COUNT:
-        raise ValueError("not all registers are there")
-    return raised(<const u8 *>PyBytes_AS_STRING(registers), packed, start)
+    demand_all(registers)
+    raise_to(<u8 *>PyByteArray_AS_STRING(registers), packed, start)
 
 
-cdef bytes raised(const u8 *before, bytes packed, Py_ssize_t start):
-    """The larger of each register and that of packed ones, which begin at `start`."""
+cdef int raise_to(u8 *out, bytes packed, Py_ssize_t start) except -1:
+    """Raise registers to packed ones, which begin at `start`."""
     cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(packed)
     cdef Py_ssize_t index, each
     cdef unsigned int four
     if start < 0 or PyBytes_GET_SIZE(packed) - start != PACKED_SIZE:
         raise ValueError("not all registers are there")
     at += start
-    cdef bytes registers = PyBytes_FromStringAndSize(NULL, REGISTERS_COUNT)
-    cdef u8 *out = <u8 *>PyBytes_AS_STRING(registers)
-    for index in range(<Py_ssize_t>headrace_raise(out, before, at, PACKED_SIZE) // 3, PACKED_SIZE // 3):
+    for index in range(<Py_ssize_t>headrace_raise(out, at, PACKED_SIZE) // 3, PACKED_SIZE // 3):
         four = at[3 * index] | <unsigned int>at[3 * index + 1] << 8 | <unsigned int>at[3 * index + 2] << 16
         for each in range(4):
-            out[4 * index + each] = max(<u8>(four >> 6 * each & REGISTER_MAX), before[4 * index + each])
-    return registers
+            out[4 * index + each] = max(<u8>(four >> 6 * each & REGISTER_MAX), out[4 * index + each])
+    return 0
+
+
+cdef int demand_all(bytearray registers) except -1:
+    if PyByteArray_GET_SIZE(registers) != REGISTERS_COUNT:
+        raise ValueError("not all registers are there")
+    return 0
 
 
 def packed(bytes registers not None):
@@ -237,20 +239,6 @@ def packed(bytes registers not None):
         out[3 * index] = four & 0xFF
         out[3 * index + 1] = four >> 8 & 0xFF
         out[3 * index + 2] = four >> 16 & 0xFF
-    return found
-
-
-def merged(bytes one not None, bytes other not None):
-    """See `hyperloglog_codec_plain`."""
-    cdef const u8 *left = <const u8 *>PyBytes_AS_STRING(one)
-    cdef const u8 *right = <const u8 *>PyBytes_AS_STRING(other)
-    cdef Py_ssize_t index
-    if PyBytes_GET_SIZE(one) != REGISTERS_COUNT or PyBytes_GET_SIZE(other) != REGISTERS_COUNT:
-        raise ValueError("not all registers are there")
-    cdef bytes found = PyBytes_FromStringAndSize(NULL, REGISTERS_COUNT)
-    cdef u8 *out = <u8 *>PyBytes_AS_STRING(found)
-    for index in range(REGISTERS_COUNT):
-        out[index] = left[index] if left[index] > right[index] else right[index]
     return found
 
 
@@ -287,6 +275,30 @@ def spread_runs(bytes text not None, Py_ssize_t start, Py_ssize_t registers_coun
         filled += span
         index += 2 if XZERO <= at[index] < VAL else 1
     return registers if filled == registers_count else None
+
+
+def raise_by_runs(bytearray registers not None, bytes text not None, Py_ssize_t start):
+    """See `hyperloglog_codec_plain`."""
+    cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(text)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(text), index = start, passed = 0, span, each
+    cdef u8 *out
+    cdef u8 value
+    demand_all(registers)
+    if start < 0:
+        raise IndexError(start)
+    out = <u8 *>PyByteArray_AS_STRING(registers)
+    while index < size:
+        span = span_of(at, index, size)
+        if span > REGISTERS_COUNT - passed:
+            return False
+        if at[index] >= VAL:
+            value = (at[index] >> 2 & 31) + 1
+            for each in range(passed, passed + span):
+                if out[each] < value:
+                    out[each] = value
+        passed += span
+        index += 2 if XZERO <= at[index] < VAL else 1
+    return passed == REGISTERS_COUNT
 
 
 def run_histogram(bytes text not None, Py_ssize_t start, Py_ssize_t registers_count):

@@ -115,9 +115,11 @@ def unpacked(packed: bytes, start: int = 0) -> bytes:
     return bytes(registers)
 
 
-def merged_packed(registers: bytes, packed: bytes, start: int = 0) -> bytes:
-    """The larger of both values for each register; the second argument has packed registers from `start` on."""
-    return merged(registers, unpacked(packed, start))
+def raise_packed(registers: bytearray, packed: bytes, start: int = 0) -> None:
+    """Raise registers of a byte each to packed ones, which begin at `start`. Raises ValueError if some are missing."""
+    if len(registers) != REGISTERS_COUNT or start < 0 or len(packed) - start != PACKED_SIZE:
+        raise ValueError("not all registers are there")
+    registers[:] = _merged(registers, unpacked(packed, start))
 
 
 def packed(registers: bytes) -> bytes:
@@ -136,7 +138,7 @@ def _either(one: bytes, other: bytes) -> bytes:
     return bits.to_bytes(len(one), "little")
 
 
-def merged(one: bytes, other: bytes) -> bytes:
+def _merged(one: bytes | bytearray, other: bytes) -> bytes:
     """The larger of both values for each register; the arguments and the result have a byte for each."""
     left, right = int.from_bytes(one, "little"), int.from_bytes(other, "little")
     # No register has the top bit of its byte, so that the difference of no byte borrows from the next one. The top
@@ -178,6 +180,20 @@ def spread_runs(text: bytes, start: int, registers_count: int) -> bytes | None:
         parts.append(bytes((value,)) * span)
         registers_count -= span
     return None if registers_count else b"".join(parts)
+
+
+def raise_by_runs(registers: bytearray, text: bytes, start: int) -> bool:
+    """Raise registers of a byte each to those of the runs from `start` on. Returns False if the runs are not exactly as
+    many; some may then be raised. Raises ValueError if some of the registers are missing."""
+    if len(registers) != REGISTERS_COUNT:
+        raise ValueError("not all registers are there")
+    if start < 0:
+        raise IndexError(start)
+    others = spread_runs(text, start, REGISTERS_COUNT)
+    if others is None:
+        return False
+    registers[:] = _merged(registers, others)
+    return True
 
 
 def run_histogram(text: bytes, start: int, registers_count: int) -> list[int] | None:

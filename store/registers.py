@@ -8,11 +8,11 @@ from typing import Final
 from .hyperloglog_form import RANK_BITS, REGISTERS_COUNT
 
 try:
-    from .hyperloglog_codec import merged, merged_packed, packed, place_of, raised_dense, raised_sparse, unpacked
+    from .hyperloglog_codec import packed, place_of, raise_packed, raised_dense, raised_sparse, unpacked
 except ImportError:  # there was no C compiler at installation
-    from .hyperloglog_codec_plain import merged, merged_packed, packed, place_of, raised_dense, raised_sparse, unpacked
+    from .hyperloglog_codec_plain import packed, place_of, raise_packed, raised_dense, raised_sparse, unpacked
 
-__all__ = ["estimate", "merged", "merged_packed", "packed", "place_of", "raised_dense", "raised_sparse", "unpacked"]
+__all__ = ["estimate", "packed", "place_of", "raise_packed", "raised_dense", "raised_sparse", "unpacked"]
 
 INT64_MIN: Final = -(1 << 63)
 INT64_END: Final = 1 << 63

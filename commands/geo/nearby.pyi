@@ -1,6 +1,5 @@
 def add_nearby(
     scored: list[tuple[bytes, float]],
-    ranges: list[tuple[float, float]],
     longitude: float,
     latitude: float,
     radius: float,

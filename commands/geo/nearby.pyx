@@ -56,24 +56,10 @@ cdef double BITS_LIMIT = 18446744073709551616.0
 
 
 def add_nearby(
-    list scored not None, list ranges not None, double longitude, double latitude, double radius,
-    double half_width, double half_height, list members not None, list scores not None, list distances not None,
-    Py_ssize_t limit,
+    list scored not None, double longitude, double latitude, double radius, double half_width, double half_height,
+    list members not None, list scores not None, list distances not None, Py_ssize_t limit,
 ):
     """See `nearby_plain.add_nearby`."""
-    cdef tuple limits
-    for limits in ranges:
-        add_in_range(
-            scored, limits[0], limits[1], longitude, latitude, radius, half_width, half_height,
-            members, scores, distances, limit,
-        )
-
-
-cdef int add_in_range(
-    list scored, double first, double after, double longitude, double latitude, double radius,
-    double half_width, double half_height, list members, list scores, list distances, Py_ssize_t limit,
-) except -1:
-    """Add the members of one range."""
     cdef double size, score, other_longitude, other_latitude
     cdef Py_ssize_t left = limit - len(members) if limit else len(scored)
     cdef tuple pair
@@ -81,8 +67,6 @@ cdef int add_in_range(
         if left <= 0:
             break
         score = pair[1]
-        if not first <= score < after:
-            continue
         find_place(score, &other_longitude, &other_latitude)
         if radius >= 0:
             size = distance(longitude, latitude, other_longitude, other_latitude)
@@ -98,7 +82,6 @@ cdef int add_in_range(
         scores.append(pair[1])
         distances.append(size)
         left -= 1
-    return 0
 
 
 cdef inline double latitude_distance(double one, double other) noexcept nogil:

@@ -15,7 +15,6 @@ _INT64_MAX: Final = 2**63 - 1
 
 def add_nearby(
     scored: list[tuple[bytes, float]],
-    ranges: list[tuple[float, float]],
     longitude: float,
     latitude: float,
     radius: float,
@@ -27,11 +26,9 @@ def add_nearby(
     limit: int,
 ) -> None:
     """Add the members around a place to the lists, with their scores and their distances, until there are `limit`, or
-    all if it is 0. They come by ranges: their scores are from the first number of one on and before the second. Sizes
-    and distances are in meters; a box has a negative radius.
+    all if it is 0. Sizes and distances are in meters; a box has a negative radius.
     """
-    in_ranges = [pair for first, after in ranges for pair in scored if first <= pair[1] < after]
-    for member, score in in_ranges:
+    for member, score in scored:
         if limit and len(members) >= limit:
             return
         other_longitude, other_latitude = place_of(score)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from typing import Any, Final
 
@@ -32,11 +31,9 @@ BATCH_COUNT: Final = 1_000
 # Members that are read at once, in addition to twice as many as are wanted.
 FEW_BATCH_COUNT: Final = 16
 
-# A sorted set with no more members is read as a whole.
-FEW_COUNT: Final = 128
-ANY_SCORE: Final = [(-math.inf, math.inf)]
 # Compiled code calls these in less time than names that are imported, which it looks up at each call.
 _add_nearby: Final = add_nearby
+_cell_ranges: Final = cell_ranges
 _place_of: Final = place_of
 _shown_distance: Final = shown_distance
 
@@ -207,13 +204,11 @@ class Search:
 
     def _ranges(self, value: SortedSetValue) -> list[Range]:
         """The ranks from and before which the members of each cell are, without cells that have none."""
-        return value.score_ranks(self._cell_ranges())
-
-    def _cell_ranges(self) -> list[tuple[float, float]]:
-        """The scores of the members of each cell: see `nearby_plain.cell_ranges`."""
         shape = self.shape
         radius = -1.0 if shape.radius is None else shape.radius
-        return cell_ranges(shape.longitude, shape.latitude, shape.meters, radius, shape.width, shape.height)
+        return value.score_ranks(
+            _cell_ranges(shape.longitude, shape.latitude, shape.meters, radius, shape.width, shape.height)
+        )
 
     @property
     def _limit(self) -> int:
@@ -224,9 +219,6 @@ class Search:
         """Find the members in the shape, in the order of the cells and their scores. Returns False if many have to be
         looked at.
         """
-        if len(value) <= FEW_COUNT:
-            self._add_members(value.scored(0, len(value)), found, self._limit, self._cell_ranges())
-            return True
         ranges = self._ranges(value)
         is_long = len(value) > STEP_COUNT and not self.any
         if is_long and sum([stop - start for start, stop in ranges]) > STEP_COUNT:
@@ -238,7 +230,7 @@ class Search:
                 if left <= 0:
                     return False
                 end = min(begin + batch, stop)
-                self._add_members(value.scored(begin, end), found, limit, ANY_SCORE)
+                self._add_members(value.scored(begin, end), found, limit)
                 if limit and len(found) >= limit:
                     return True
                 left -= end - begin
@@ -249,7 +241,7 @@ class Search:
         limit = self._limit
         for start, stop in self._ranges(value):
             for begin in range(start, stop, BATCH_COUNT):
-                self._add_members(value.scored(begin, min(begin + BATCH_COUNT, stop)), found, limit, ANY_SCORE)
+                self._add_members(value.scored(begin, min(begin + BATCH_COUNT, stop)), found, limit)
                 if limit and len(found) >= limit:
                     return
                 yield
@@ -290,19 +282,12 @@ class Search:
             return encoded(count, content)
         return self._store(context, argv, self.destination, content, count, event)
 
-    def _add_members(
-        self,
-        scored: list[tuple[bytes, float]],
-        found: Found,
-        limit: int,
-        ranges: list[tuple[float, float]],
-    ) -> None:
-        """Add members with scores in these ranges that are in the shape, until there are as many as `limit`, unless
-        0."""
+    def _add_members(self, scored: list[tuple[bytes, float]], found: Found, limit: int) -> None:
+        """Add those of the members that are in the shape, until there are as many as `limit`, unless 0."""
         shape = self.shape
         radius, half_width, half_height = shape.sizes()
         _add_nearby(
-            scored, ranges, shape.longitude, shape.latitude, radius, half_width, half_height,
+            scored, shape.longitude, shape.latitude, radius, half_width, half_height,
             found.members, found.scores, found.distances, limit,
         )  # fmt: skip
 

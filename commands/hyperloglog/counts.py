@@ -16,7 +16,7 @@ from ...store.hyperloglog import (
     estimate_registers,
     is_dense,
     is_hyperloglog,
-    merged_with,
+    raise_registers,
     registers_of,
     with_estimate,
     with_packed_registers,
@@ -142,14 +142,13 @@ def pfcount(context: Context, argv: list[bytes]) -> Reply:
 def _union(context: Context, keys: list[bytes]) -> tuple[bytes, bool]:
     """Returns the registers of the union of the HyperLogLogs at these keys, and whether any of these has dense ones.
     Raises WrongType, NotHyperLogLog, CorruptHyperLogLog."""
-    union: bytes | None = None
-    has_dense = False
+    union, has_dense = bytearray(REGISTERS_COUNT), False
     for key in keys:
         text = checked(context.db.read(key, context.now_ms))
         if text is not None:
-            union = registers_of(text) if union is None else merged_with(union, text)
+            raise_registers(union, text)
             has_dense = has_dense or is_dense(text)
-    return bytes(REGISTERS_COUNT) if union is None else union, has_dense
+    return bytes(union), has_dense
 
 
 @command(

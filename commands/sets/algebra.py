@@ -271,6 +271,8 @@ def _card(context: Context, argv: list[bytes], operation: Operation) -> Reply:
     sets = _sets(context, argv[2 : 2 + count])
     if len(sets) == 1 or (operation is not DIFFERENCE and all(value is sets[0] for value in sets)):
         return min(_first_count(sets), limit)
+    if operation is UNION and any(value is not None and len(value) >= limit for value in sets):
+        return limit
     if _are_integers(sets):
         return min(len(operation.combine_integers(sets)), limit)
     parts = operation.combine(sets, max(min(limit, STEP_COUNT), PART_COUNT_MIN))

@@ -24,7 +24,7 @@ from .combining import (
     union_parts,
 )
 from .long_ranges import long_range
-from .operands import Operand, Scores, as_number, merged
+from .operands import Operand, Pairs, Scores, as_number, merged
 
 LIMIT_NEGATIVE: Final = b"LIMIT can't be negative"
 AGGREGATES: Final = frozenset((b"SUM", b"MIN", b"MAX", b"COUNT"))
@@ -150,14 +150,20 @@ def _intersection(operands: Operands) -> Scores:
     present = sorted([each for each in operands.operands if each is not None], key=len)
     if len(present) < len(operands.operands):
         return {}
-    found = {member: as_number(score) for member, score in present[0].pairs()}
+    aggregate = operands.aggregate
+    pairs = [(member, as_number(score)) for member, score in present[0].pairs()]
     for operand in present[1:]:
-        common = operand.value.having(list(found))
-        scores = operand.scores(common)
-        found = {
-            member: merged(operands.aggregate, found[member], scores[index]) for index, member in enumerate(common)
-        }
-    return found
+        if not pairs:
+            break
+        scores = operand.scores([member for member, _ in pairs])
+        common: Pairs = []
+        for index in range(len(pairs)):
+            score = scores[index]
+            if score is not None:
+                member, before = pairs[index]
+                common.append((member, merged(aggregate, before, score)))
+        pairs = common
+    return dict(pairs)
 
 
 def _common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> int:
@@ -179,6 +185,8 @@ def _difference(operands: Operands) -> Scores:
         return {}
     found = dict(first.pairs())
     for operand in operands.operands[1:]:
+        if not found:
+            break
         if operand is not None:
             for member in operand.value.having(list(found)):
                 del found[member]

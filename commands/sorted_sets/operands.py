@@ -36,16 +36,16 @@ class Operand:
             return [(member, weighted) for member in value.members()]
         return self._weighted_pairs(value.scored(0, len(value)))
 
-    def scores(self, members: list[bytes]) -> list[float]:
-        """The weighted scores of members, all of which are there."""
+    def scores(self, members: list[bytes]) -> list[float | None]:
+        """The weighted scores of members; None for each that is not there."""
         value = self.value
         if isinstance(value, SetValue):
-            return [self._weighted(1.0)] * len(members)
-        scores: list[float] = []
-        for score in value.scores(members):
-            assert score is not None, "the caller has looked for the members"
-            scores.append(self._weighted(score))
-        return scores
+            weighted = self._weighted(1.0)
+            return [weighted if is_there else None for is_there in value.has_each(members)]
+        scores = value.scores(members)
+        if self._is_plain:
+            return scores
+        return [None if score is None else self._weighted(score) for score in scores]
 
     def parts(self, count: int) -> Iterator[Pairs]:
         """Yield the members with their weighted scores, about `count` at a time. They must not change meanwhile."""

@@ -210,6 +210,50 @@ cdef class PackedTexts:
         item = find_item(&self.block, &needle, skip)
         return None if item == NULL else text_of(item)
 
+    def score_ranks(self, list ranges not None):
+        """See `packed_texts_plain`."""
+        cdef list ranks = []
+        cdef tuple limits
+        cdef u32 start, stop
+        for limits in ranges:
+            start = self.rank_of_score(limits[0])
+            stop = self.rank_of_score(limits[1])
+            if start < stop:
+                ranks.append((start, stop))
+        return ranks
+
+    cdef u32 rank_of_score(self, double score) noexcept:
+        """The number of places with lower scores."""
+        cdef u8 text[SCORE_BYTES]
+        cdef Needle needle
+        cdef u8 *item = self.block.data
+        cdef u32 rank = 0
+        write_score(text, score)
+        needle.data, needle.size, needle.head = <const char *>text, SCORE_BYTES, head_of(text)
+        while rank < self.block.count and is_less(item, &needle):
+            item += item_size(item)
+            rank += 1
+        return rank
+
+    def scores(self, list members not None):
+        """See `packed_texts_plain`."""
+        cdef Names names
+        cdef list found = []
+        cdef u8 *item
+        cdef const u8 *place
+        cdef bytes member
+        cdef bint are_noted = note_names(&names, &self.block, SCORE_BYTES, 1, len(members))
+        for member in members:
+            item = find_noted(&names, are_noted, &self.block, member, SCORE_BYTES, 1)
+            if item == NULL:
+                found.append(None)
+                continue
+            place = item + 1
+            if item[0] == LONG_SIZE:
+                place = <const u8 *>PyBytes_AS_STRING(<object>object_of(item))
+            found.append(read_score(place))
+        return found
+
     def put_sorted(self, bytes text not None, Py_ssize_t skip):
         """See `packed_texts_plain`."""
         cdef Needle needle

@@ -11,6 +11,11 @@ from sys import getsizeof
 
 from ..object_sizes import NUMBER_SIZE, text_size
 
+try:
+    from .places import score_bytes, scored_of
+except ImportError:  # there was no C compiler at installation
+    from .places_plain import score_bytes, scored_of
+
 
 class PackedTexts:
     """Texts by index. To find one takes a time that grows with their number."""
@@ -69,6 +74,16 @@ class PackedTexts:
         """The text that `find` finds; None if there is none."""
         index = self.find(text, skip)
         return None if index < 0 else self._texts[index]
+
+    def score_ranks(self, ranges: list[tuple[float, float]]) -> list[tuple[int, int]]:
+        """See `ScoreOrder.score_ranks`."""
+        ranks = [(self.rank(score_bytes(first)), self.rank(score_bytes(after))) for first, after in ranges]
+        return [(start, stop) for start, stop in ranks if start < stop]
+
+    def scores(self, members: list[bytes]) -> list[float | None]:
+        """The scores of members, which the texts are the places of; None for each that has none."""
+        found = dict(scored_of(self._texts))
+        return [found.get(member) for member in members]
 
     def put_sorted(self, text: bytes, skip: int) -> int:
         """Add a text to others, which are ascending, in the place of the one that is alike after its first `skip`

@@ -10,14 +10,13 @@ from .members import Members
 
 try:
     from .packed_texts import PackedTexts
-    from .places import pack_score, place_of, score_bytes, score_of, scored_of, unpack_score, unpack_scores, words_of
+    from .places import pack_score, place_of, score_of, scored_of, unpack_score, unpack_scores, words_of
     from .score_order import ScoreOrder
 except ImportError:  # there was no C compiler at installation
     from .packed_texts_plain import PackedTexts  # type: ignore[assignment]
     from .places_plain import (
         pack_score,
         place_of,
-        score_bytes,
         score_of,
         scored_of,
         unpack_score,
@@ -29,8 +28,6 @@ except ImportError:  # there was no C compiler at installation
 SCORE_SIZE: Final = 8
 # Members of an array in one piece: a longer one would need much memory at once.
 ARRAY_MAX: Final = 1_000
-# With fewer members than this, each of their scores is looked for alone.
-FEW_MEMBERS: Final = 4
 # Bytes of the objects.
 FEW_SIZE: Final = 80 + COLLECTOR_SIZE
 MANY_SIZE: Final = 96 + 2 * COLLECTOR_SIZE
@@ -167,10 +164,7 @@ class FewScores(Scores):
         return None if place is None else score_of(place)
 
     def get_all(self, members: list[bytes]) -> list[float | None]:
-        if len(members) < FEW_MEMBERS:
-            return [self.get(member) for member in members]
-        scores = dict(self.scored(0, len(self)))
-        return [scores.get(member) for member in members]
+        return self._places.scores(members)
 
     def having(self, members: list[bytes]) -> list[bytes]:
         return self._places.having(members, SCORE_SIZE, True)
@@ -212,8 +206,7 @@ class FewScores(Scores):
         return self._places.rank(place)
 
     def score_ranks(self, ranges: list[tuple[float, float]]) -> list[tuple[int, int]]:
-        ranks = [(self.rank(score_bytes(first)), self.rank(score_bytes(after))) for first, after in ranges]
-        return [(start, stop) for start, stop in ranks if start < stop]
+        return self._places.score_ranks(ranges)
 
     def members(self, start: int, stop: int) -> list[bytes]:
         return self._places.between(start, stop, SCORE_SIZE)

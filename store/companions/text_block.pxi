@@ -89,12 +89,12 @@ cdef inline bint ends_with(const u8 *item, const Needle *needle, Py_ssize_t skip
 
 
 cdef inline u64 head_of(const u8 *text) noexcept:
-    """Return the first `HEAD_SIZE` bytes of a text as a number, which compares as they do."""
-    cdef u64 head = 0
-    cdef u32 index
-    for index in range(HEAD_SIZE):
-        head = head << 8 | text[index]
-    return head
+    """Return the first `HEAD_SIZE` bytes of a text as a number, which compares as they do. Compilers make one load of
+    it."""
+    return (
+        <u64>text[0] << 56 | <u64>text[1] << 48 | <u64>text[2] << 40 | <u64>text[3] << 32
+        | <u64>text[4] << 24 | <u64>text[5] << 16 | <u64>text[6] << 8 | <u64>text[7]
+    )
 
 
 cdef inline bint is_less(const u8 *item, const Needle *other) noexcept:

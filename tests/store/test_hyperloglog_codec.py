@@ -168,11 +168,23 @@ def test_registers_are_counted_by_their_values(form: ModuleType, size: int) -> N
 
 
 @in_both_forms
-def test_the_larger_registers_are_merged(form: ModuleType) -> None:
+def test_registers_are_raised_to_those_of_another_hyperloglog(form: ModuleType) -> None:
     source = Random(SEED)
     one, other = (bytes([byte & 63 for byte in source.randbytes(REGISTERS_COUNT)]) for _ in range(2))
-    assert form.merged(one, other) == bytes(map(max, one, other))
-    assert form.merged_packed(one, b"head" + form.packed(other), 4) == form.merged(one, other)
+    larger = bytes(map(max, one, other))
+    registers = bytearray(one)
+    form.raise_packed(registers, b"head" + form.packed(other), 4)
+    assert registers == larger
+    runs = b"".join([bytes((0x80 | (value - 1 & 31) << 2,)) for value in other])
+    few = form.spread_runs(runs, 0, REGISTERS_COUNT)
+    registers = bytearray(one)
+    assert form.raise_by_runs(registers, b"head" + runs, 4)
+    assert registers == bytes(map(max, one, few))
+    assert not form.raise_by_runs(registers, runs[1:], 0)
+    assert not form.raise_by_runs(registers, runs + runs[:1], 0)
+    for call in (form.raise_packed, form.raise_by_runs):
+        with pytest.raises(ValueError, match="not all"):
+            call(registers[1:], runs, 0)
 
 
 @in_both_forms

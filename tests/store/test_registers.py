@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from headrace.store.hyperloglog_form import PACKED_SIZE, REGISTERS_COUNT
-from headrace.store.registers import INT64_MIN, estimate, merged, packed, place_of, unpacked
+from headrace.store.registers import INT64_MIN, estimate, packed, place_of, unpacked
 
 SEED = 41
 
@@ -25,12 +25,6 @@ def test_packed_registers_stay_the_same() -> None:
     registers = drawn(SEED)
     assert len(packed(registers)) == PACKED_SIZE
     assert unpacked(packed(registers)) == registers
-
-
-def test_merged_registers_are_the_larger_ones() -> None:
-    one, other = drawn(SEED), drawn(SEED + 1)
-    assert merged(one, other) == bytes(map(max, one, other))
-    assert merged(one, one) == merged(one, bytes(REGISTERS_COUNT)) == one
 
 
 @pytest.mark.parametrize(("element", "place"), [(b"a", (12711, 2)), (b"b", (15780, 1)), (b"c", (8436, 1))])
