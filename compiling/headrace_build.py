@@ -59,8 +59,9 @@ OPTIONS: Final = (
     "--explicit-package-bases",
 )
 
-# The checkout under the package's name, from which mypy gets the names of the modules.
-TYPED: Final = BUILD / "typed"
+# The checkout under the package's name, from which mypy gets the names of the modules. Relative to the checkout, as all
+# that gets into C files: in each folder the same sources then make the same objects and the same tracebacks.
+TYPED: Final = Path("build", "typed")
 
 # The C files of mypyc.
 GENERATED: Final = Path("build", "mypyc")
