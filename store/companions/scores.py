@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..class_marks import mypyc_attr
 from ..object_sizes import COLLECTOR_SIZE
-from .members import Members
+from .members import INDEXED_SHARE, Members
 
 try:
     from .packed_texts import PackedTexts
@@ -225,15 +225,17 @@ class FewScores(Scores):
         return self._places.at(index)[SCORE_SIZE:]
 
     def at_each(self, indexes: list[int]) -> list[bytes]:
-        members = self.members(0, len(self))
-        return [members[index] for index in indexes]
+        return [place[SCORE_SIZE:] for place in self._places_at(indexes)]
 
     def words_at(self, indexes: list[int]) -> list[bytes | float]:
-        words: list[bytes | float] = []
-        pairs = self.scored(0, len(self))
-        for index in indexes:
-            words += pairs[index]
-        return words
+        return words_of(self._places_at(indexes))
+
+    def _places_at(self, indexes: list[int]) -> list[bytes]:
+        places = self._places
+        if len(indexes) * INDEXED_SHARE < len(places):
+            return [places.at(index) for index in indexes]
+        texts = places.all()
+        return [texts[index] for index in indexes]
 
     def place_at(self, rank: int) -> bytes:
         return self._places.at(rank)
