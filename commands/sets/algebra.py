@@ -64,7 +64,7 @@ def _intersection(sets: list[SetValue | None], count: int) -> Parts:
     first, cursor = present[0], 0
     others = [value for value in present if value is not first]
     while True:
-        members, cursor = first.scan(cursor, count)
+        members, cursor = first.part(cursor, count)
         for other in others:
             members = other.having(members)
         yield members
@@ -79,7 +79,7 @@ def _union(sets: list[SetValue | None], count: int) -> Parts:
         if value is not None:
             cursor = 0
             while True:
-                members, cursor = value.scan(cursor, count)
+                members, cursor = value.part(cursor, count)
                 yield members
                 if not cursor:
                     break
@@ -94,7 +94,7 @@ def _difference(sets: list[SetValue | None], count: int) -> Parts:
     others = sorted([value for value in sets[1:] if value is not None], key=len, reverse=True)
     cursor = 0
     while True:
-        members, cursor = first.scan(cursor, count)
+        members, cursor = first.part(cursor, count)
         for other in others:
             members = other.lacking(members)
         yield members

@@ -64,7 +64,7 @@ class HashValue(Companion):
         is_small = is_short and len(fields) <= limits.hash_entries_max
         value._encoding = TEMPLATE_LISTPACK if is_small else TEMPLATE_ARRAY
         for field, text in zip(fields, texts, strict=True):
-            value._members.put(field, text, True)
+            value._members.put(field, text)
         return value
 
     def __len__(self) -> int:
@@ -265,7 +265,7 @@ class HashValue(Companion):
     def expect(self, count: int) -> None:
         """Take the encoding for so many fields that are set now."""
         if count > self.limits.hash_entries_max and not self._has_template:
-            self._spread()
+            self._encoding = HASHTABLE
 
     def expect_words(self, words: list[bytes]) -> None:
         """Like `expect`, for fields and values that are set now. Redis counts options after them as well."""
@@ -273,20 +273,15 @@ class HashValue(Companion):
             return
         size_max = self.limits.hash_value_max
         if len(words) // 2 > self.limits.hash_entries_max:
-            self._spread()
+            self._encoding = HASHTABLE
         for word in words:
-            if len(word) > size_max and self._encoding != HASHTABLE:
-                self._spread()
-
-    def _spread(self) -> None:
-        """Be a hash table from now on, and no listpack."""
-        self._encoding = HASHTABLE
-        self._members.spread()
+            if len(word) > size_max:
+                self._encoding = HASHTABLE
 
     def set(self, field: bytes, value: bytes, *, keeps_time: bool = False, may_be_long: bool = False) -> bool:
         """Set a field; its expiry time goes unless `keeps_time` is set. With `may_be_long` a small encoding takes any
         size. Returns whether it is new."""
-        is_new = self._members.put(field, value, self._encoding != HASHTABLE)
+        is_new = self._members.put(field, value)
         if self._encoding != HASHTABLE:
             limits = self.limits
             size_max = limits.hash_value_max
@@ -294,7 +289,7 @@ class HashValue(Companion):
             if self._has_template:
                 self._keep_template(field, value, is_new)
             elif is_long or len(self._members) > limits.hash_entries_max:
-                self._spread()
+                self._encoding = HASHTABLE
         if self.first_due_ms != NEVER_DUE_MS and not keeps_time and not is_new:
             self.persist(field)
         return is_new
@@ -314,10 +309,10 @@ class HashValue(Companion):
         is_new, index = 0, 0
         has_times = self.first_due_ms != NEVER_DUE_MS and not keeps_times
         if self._encoding == LISTPACK and not has_times and words:
-            is_new = self._members.put_words(words, True)
+            is_new = self._members.put_words(words)
             limits = self.limits
             if len(self._members) > limits.hash_entries_max or max(map(len, words)) > limits.hash_value_max:
-                self._spread()
+                self._encoding = HASHTABLE
             return is_new
         while (self._encoding != HASHTABLE or has_times) and index < len(words):
             is_new += self.set(words[index], words[index + 1])
@@ -327,9 +322,9 @@ class HashValue(Companion):
     def fill(self, words: list[bytes]) -> int:
         """Set the fields of a new hash from a listpack of any sizes, each with its value after it. Returns how many are
         new; if these are fewer, the hash must be dropped."""
-        is_new = self._members.put_words(words, True)
+        is_new = self._members.put_words(words)
         if is_new > self.limits.hash_entries_max:
-            self._spread()
+            self._encoding = HASHTABLE
         return is_new
 
     def load_listpack(self, listpack: bytes, *, has_times: bool) -> bool:
@@ -339,7 +334,7 @@ class HashValue(Companion):
         if first_ms < 0:
             return False
         if len(self._members) > self.limits.hash_entries_max:
-            self._spread()
+            self._encoding = HASHTABLE
         if has_times:
             self.become_listpack_ex()
         if first_ms:
@@ -364,7 +359,7 @@ class HashValue(Companion):
         """Be a hash table from now on, to which so many fields will be added."""
         self._members.expect(count)
         self._has_template = False
-        self._spread()
+        self._encoding = HASHTABLE
 
     def become_listpack_ex(self) -> None:
         """Be a listpack with expiry times from now on, unless it is a hash table or too large."""
@@ -400,7 +395,7 @@ class HashValue(Companion):
         pairs = sorted(self._members.items(), key=_pair_order)
         self._members = Members()
         for field, text in pairs:
-            self._members.put(field, text, True)
+            self._members.put(field, text)
 
     def undo_template(self) -> None:
         """Have the encoding again from before `take_template_when_loaded`; the fields stay in their new order."""
@@ -420,7 +415,7 @@ class HashValue(Companion):
             ):
                 self._encoding = LISTPACK_EX
             else:
-                self._spread()
+                self._encoding = HASHTABLE
 
     def copy(self) -> HashValue:
         twin = HashValue(self.limits, self._members.copy())

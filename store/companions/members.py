@@ -1,8 +1,7 @@
 """The members of a hash or a set: byte strings by byte string, with expiry times if they are fields of a hash.
 
-Few are in one block of memory, in which each is looked for, as in a listpack of Redis. Many are in a table of keys,
-whose SCAN stays valid while members are added and removed, whose copy shares its parts, and which is freed a little at
-a time. Members that became many stay in a table.
+Few are in one block of memory, many in a table of keys, whose SCAN stays valid while members are added and removed,
+whose copy shares its parts, and which is freed a little at a time. Members that became many stay in a table.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import Any, Final
 
 from ..class_marks import mypyc_attr
 from ..due_times import DueTimes
-from ..key_slots import scan_keys
 from ..object_sizes import COLLECTOR_SIZE
 
 try:
@@ -22,10 +20,8 @@ except ImportError:  # there was no C compiler at installation
     from ..key_table_plain import KeyTable  # type: ignore[assignment]
     from .packed_texts_plain import PackedPairs  # type: ignore[assignment]
 
-# Members that are in a block at most: in more, it takes longer to find one than in a table.
-FEW_MAX: Final = 128
-# The same where Redis has a listpack, in whose order the members stay: as many as its limits allow at first.
-PACKED_MAX: Final = 512
+# Members that are in a block at most: so many take a tenth of their memory in a table.
+FEW_MAX: Final = 512
 # Of fewer than this share of the members, each is looked for alone.
 INDEXED_SHARE: Final = 8
 # Bytes of the objects.
@@ -76,19 +72,14 @@ class Members:
         """Those of the names that members have, or with `wanted` False the others."""
         return self._few.having(names, wanted) if self._many is None else self._many.having(names, wanted)
 
-    def put(self, name: bytes, text: bytes = b"", is_packed: bool = False) -> bool:
-        """Add a member, or change its text. Returns whether it is new. `is_packed`: whether Redis has a listpack."""
+    def put(self, name: bytes, text: bytes = b"") -> bool:
+        """Add a member, or change its text. Returns whether it is new."""
         if self._many is not None:
             return self._many.put(name, text, True)
         is_new = self._few.put(name, text)
-        if is_new and len(self._few) > (PACKED_MAX if is_packed else FEW_MAX):
+        if is_new and len(self._few) > FEW_MAX:
             self._become_many()
         return is_new
-
-    def spread(self) -> None:
-        """Be in a table from now on if they are many, since Redis has no listpack any more."""
-        if self._many is None and len(self._few) > FEW_MAX:
-            self._become_many()
 
     def _become_many(self) -> KeyTable:
         """Be in a table from now on, which is returned."""
@@ -110,33 +101,31 @@ class Members:
             if not start:
                 break
 
-    def put_names(self, names: list[bytes], is_packed: bool = False) -> int:
-        """Add members without texts, those that are not there. Returns how many were new. `is_packed`: see `put`."""
+    def put_names(self, names: list[bytes]) -> int:
+        """Add members without texts, those that are not there. Returns how many were new."""
         many = self._many
         if many is None:
-            fit = self._fit(len(names), is_packed)
-            if fit and self._few.fill(names, 1):
+            if self._few.fill(names, 1):
                 return len(names)
-            if fit or is_packed:
-                return sum([self.put(name, b"", is_packed) for name in names])
+            names = list(dict.fromkeys(self._few.having(names, False)))
+            if len(self._few) + len(names) <= FEW_MAX:
+                for name in names:
+                    self._few.put(name, b"")
+                return len(names)
             many = self._become_many()
         return many.put_keys(names)
 
-    def put_words(self, words: list[bytes], is_packed: bool = False) -> int:
+    def put_words(self, words: list[bytes]) -> int:
         """Like `put` for many members, each with its text after it. Returns how many were new."""
-        many = self._many
-        if many is None:
-            fit = self._fit(len(words) // 2, is_packed)
-            if fit and self._few.fill(words, 2):
-                return len(words) // 2
-            if fit or is_packed:
-                return sum([self.put(words[at], words[at + 1], is_packed) for at in range(0, len(words), 2)])
-            many = self._become_many()
-        return many.put_words(words)
-
-    def _fit(self, count: int, is_packed: bool) -> bool:
-        """Whether a block has room for so many members more."""
-        return len(self._few) + count <= (PACKED_MAX if is_packed else FEW_MAX)
+        if self._many is None and self._few.fill(words, 2):
+            return len(words) // 2
+        is_new, index = 0, 0
+        while self._many is None and index < len(words):
+            is_new += self.put(words[index], words[index + 1])
+            index += 2
+        if self._many is not None:
+            is_new += self._many.put_words(words[index:] if index else words)
+        return is_new
 
     def expect(self, count: int) -> None:
         """Be many from the beginning if at least so many members will be added now, while there are none."""
@@ -243,17 +232,20 @@ class Members:
         `is_packed`, as those of a listpack are. A cursor stays valid when few become many."""
         if self._many is not None:
             return self._many.scan(cursor, count)
-        names = self._few.names()
-        return (names, 0) if is_packed else scan_keys(names, cursor, count)
+        return (self._few.names(), 0) if is_packed else self._few.scan(cursor, count, False)
 
     def scan_words(self, cursor: int, count: int, *, is_packed: bool) -> tuple[list[bytes], int]:
         """Like `scan`, each member with its text after it."""
         if self._many is not None:
             return self._many.scan_words(cursor, count)
-        if is_packed:
-            return self._few.words(), 0
-        names, cursor = scan_keys(self._few.names(), cursor, count)
-        return [word for name in names for word in (name, self._few.get(name) or b"")], cursor
+        return (self._few.words(), 0) if is_packed else self._few.scan(cursor, count, True)
+
+    def part(self, cursor: int, count: int) -> tuple[list[bytes], int]:
+        """Like `scan`, for those who look at all members while these do not change: in less time while they are few."""
+        if self._many is not None:
+            return self._many.scan(cursor, count)
+        after = cursor + count
+        return self._few.part(cursor, count), after if after < len(self._few) else 0
 
     # -- expiry times ----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ a text takes a time that grows with the number of texts, as in the listpack of R
 cimport cython
 from cpython.dict cimport PyDict_GetItem
 from cpython.long cimport PyLong_AsLongLong
+from cpython.object cimport PyObject_Hash
 from libc.string cimport memset
 
 include "text_block.pxi"
@@ -28,6 +29,32 @@ cdef enum:
     TIME_ITEM_SIZE = TIME_SIZE + LENGTHS_SIZE
     # Bytes of the items of a name, its text and its time at most.
     PAIR_SIZE_MAX = 2 * (LONG_SIZE + LENGTHS_SIZE) + TIME_ITEM_SIZE
+    # Pairs whose names are noted at a time, and how many of them are looked for before.
+    NOTED_COUNT = 64
+    LOOKED_MIN = 8
+    # With no more names than in a listpack of Redis, none are noted.
+    UNNOTED_MAX = 128
+    # As in `key_slots`.
+    SLOT_BITS = 12
+    SLOT_COUNT = 1 << SLOT_BITS
+    PLACE_BITS = 32
+
+
+cdef struct Noted:
+    # The pairs that have the names, and the block that they had then. They are not referred to: those that end give up
+    # what they have noted.
+    PyObject *owner
+    u8 *data
+    u32 size
+    # Names that were looked for since the block changed.
+    u32 looked_count
+    bint is_ready
+    Names names
+
+
+# Where the names of pairs are that were looked for last: of many names, each is found in the time that it takes in a
+# table, and no pairs take more memory.
+cdef Noted noted_pairs[NOTED_COUNT]
 
 
 cdef int replace_item(Block *block, u8 *item, bytes text) except -1:
@@ -97,6 +124,37 @@ cdef list names_in(Block *block, list texts, Py_ssize_t skip, int step, bint wan
         if (find_noted(&names, are_noted, block, text, skip, step) != NULL) == wanted:
             kept.append(text)
     return kept
+
+
+cdef inline u64 place_in_scan(bytes name) except? 0:
+    """See `key_slots.place_of`."""
+    cdef u64 code = <u64>PyObject_Hash(name)
+    return (code & (SLOT_COUNT - 1)) << PLACE_BITS | (code >> SLOT_BITS & 0xFFFFFFFFULL)
+
+
+cdef u64 lowest(u64 *numbers, Py_ssize_t count, Py_ssize_t index) noexcept:
+    """Return the number that an ascending order would have at an index. The numbers change their places."""
+    cdef Py_ssize_t first = 0, last = count - 1, low, high
+    cdef u64 pivot
+    while first < last:
+        pivot = numbers[(first + last) >> 1]
+        low, high = first, last
+        while low <= high:
+            while numbers[low] < pivot:
+                low += 1
+            while numbers[high] > pivot:
+                high -= 1
+            if low <= high:
+                numbers[low], numbers[high] = numbers[high], numbers[low]
+                low += 1
+                high -= 1
+        if index <= high:
+            last = high
+        elif index >= low:
+            first = low
+        else:
+            break
+    return numbers[index]
 
 
 cdef inline u8 *next_pair(u8 *item, bint are_timed) noexcept:
@@ -337,6 +395,7 @@ cdef class PackedPairs:
     cdef readonly u32 timed_count
 
     def __dealloc__(self):
+        self.forget()
         free_block(&self.block)
 
     cdef inline u32 width(self) noexcept:
@@ -351,12 +410,55 @@ cdef class PackedPairs:
         cdef Needle needle
         cdef u8 *item = self.block.data
         cdef u8 *end = item + self.block.size
+        cdef const Names *names
+        cdef u32 at
         set_needle(&needle, name)
+        if self.pairs_count() > UNNOTED_MAX:
+            names = self.noted()
+            if names != NULL:
+                at = names.slots[slot_of(names, &self.block, &needle, 0)]
+                return self.block.data + at - 1 if at else NULL
         while item != end:
             if ends_with(item, &needle, 0):
                 return item
             item = next_pair(item, self.are_timed)
         return NULL
+
+    cdef inline Noted *notes(self) noexcept:
+        """What may be noted of these pairs, or of others."""
+        return &noted_pairs[(<size_t><void *>self >> 6) % NOTED_COUNT]
+
+    cdef const Names *noted(self) noexcept:
+        """Where the names are; NULL until some were looked for in vain in what is noted."""
+        cdef Noted *notes = self.notes()
+        if notes.owner != <PyObject *>self or notes.data != self.block.data or notes.size != self.block.size:
+            notes.owner, notes.data, notes.size = <PyObject *>self, self.block.data, self.block.size
+            notes.is_ready, notes.looked_count = False, 0
+        if not notes.is_ready:
+            notes.looked_count += 1
+            if notes.looked_count < LOOKED_MIN or self.pairs_count() > NAMES_MAX:
+                return NULL
+            notes.is_ready = gather_names(&notes.names, &self.block, 0, self.width())
+        return &notes.names if notes.is_ready else NULL
+
+    cdef inline void forget(self) noexcept:
+        """Give up what is noted, since the block changes."""
+        cdef Noted *notes = self.notes()
+        if notes.owner == <PyObject *>self:
+            notes.owner = NULL
+
+    cdef inline void note_last(self, u8 *item, bytes name) noexcept:
+        """Note the name of the last pair, which is new, where the others are noted."""
+        cdef Noted *notes = self.notes()
+        cdef Needle needle
+        if notes.owner != <PyObject *>self:
+            return
+        if not notes.is_ready or 2 * self.pairs_count() > notes.names.mask:
+            notes.owner = NULL
+            return
+        set_needle(&needle, name)
+        notes.names.slots[slot_of(&notes.names, &self.block, &needle, 0)] = <u32>(item - self.block.data) + 1
+        notes.data, notes.size = self.block.data, self.block.size
 
     def __len__(self):
         return self.pairs_count()
@@ -404,7 +506,10 @@ cdef class PackedPairs:
         """See `packed_texts_plain`."""
         cdef u8 *item = self.find_name(name)
         if item != NULL:
-            replace_item(&self.block, item + item_size(item), text)
+            item += item_size(item)
+            if needed_size(text) != item_size(item):
+                self.forget()
+            replace_item(&self.block, item, text)
             return False
         self.append(name, text)
         return True
@@ -418,6 +523,7 @@ cdef class PackedPairs:
         if self.are_timed:
             write_time(item + name_size + text_size, 0)
         self.block.count += self.width()
+        self.note_last(item, name)
         return 0
 
     def load(self, bytes data not None, int step):
@@ -527,6 +633,7 @@ cdef class PackedPairs:
         text = text_of(item + item_size(item))
         if self.are_timed and time_of(item):
             self.timed_count -= 1
+        self.forget()
         remove_items(&self.block, item, self.width())
         return text
 
@@ -536,6 +643,7 @@ cdef class PackedPairs:
         cdef u8 *to = self.block.data
         if item == NULL or index < 0 or index >= self.pairs_count():
             raise IndexError(index)
+        self.forget()
         while True:
             if to == item:
                 to = next_pair(to, self.are_timed)
@@ -586,6 +694,7 @@ cdef class PackedPairs:
         cdef u32 count = self.pairs_count()
         if self.are_timed:
             return 0
+        self.forget()
         memset(&timed, 0, sizeof(Block))
         set_room(&timed, self.block.size + <size_t>count * TIME_ITEM_SIZE)
         to = timed.data
@@ -613,6 +722,7 @@ cdef class PackedPairs:
             self.timed_count += 1
         if not in_order:
             return
+        self.forget()
         if not due_ms:
             to = end
         while to != end:
@@ -739,6 +849,51 @@ cdef class PackedPairs:
         if index < 0 or index >= self.pairs_count():
             raise IndexError(index)
         return text_of(item_at(&self.block, <u32>index * self.width()))
+
+    def part(self, Py_ssize_t start, Py_ssize_t count):
+        """See `packed_texts_plain`."""
+        cdef list names = []
+        cdef u8 *item
+        if start < 0 or start > self.pairs_count() or count < 0:
+            raise IndexError(start)
+        item = item_at(&self.block, <u32>start * self.width())
+        while count and item != self.block.data + self.block.size:
+            names.append(text_of(item))
+            item = next_pair(item, self.are_timed)
+            count -= 1
+        return names
+
+    def scan(self, u64 cursor, Py_ssize_t count, bint has_texts):
+        """See `packed_texts_plain`."""
+        cdef list found = []
+        cdef u64 places[NAMES_MAX]
+        cdef u64 left[NAMES_MAX]
+        cdef u64 last, after = 0
+        cdef u8 *item = self.block.data
+        cdef u8 *end = item + self.block.size
+        cdef Py_ssize_t index = 0, left_count = 0, pairs_count = self.pairs_count()
+        if count < 1 or pairs_count > NAMES_MAX:
+            raise ValueError(count)
+        while item != end:
+            places[index] = place_in_scan(text_of(item))
+            if places[index] >= cursor:
+                left[left_count] = places[index]
+                left_count += 1
+            index += 1
+            item = next_pair(item, self.are_timed)
+        if not left_count:
+            return found, 0
+        last = lowest(left, left_count, min(count, left_count) - 1)
+        item = self.block.data
+        for index in range(pairs_count):
+            if cursor <= places[index] <= last:
+                found.append(text_of(item))
+                if has_texts:
+                    found.append(text_of(item + item_size(item)))
+            elif places[index] > last and (not after or places[index] < after):
+                after = places[index]
+            item = next_pair(item, self.are_timed)
+        return found, after
 
     def copy(self):
         """See `packed_texts_plain`."""

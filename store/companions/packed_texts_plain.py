@@ -9,6 +9,7 @@ from bisect import bisect_left, insort
 from itertools import islice
 from sys import getsizeof
 
+from ..key_slots import scan_keys
 from ..object_sizes import NUMBER_SIZE, text_size
 
 try:
@@ -301,6 +302,22 @@ class PackedPairs:
         if not 0 <= index < len(self._pairs):
             raise IndexError(index)
         return next(islice(self._pairs, index, None))
+
+    def part(self, start: int, count: int) -> list[bytes]:
+        """So many names from an index on. Raises IndexError."""
+        if not 0 <= start <= len(self._pairs) or count < 0:
+            raise IndexError(start)
+        return list(islice(self._pairs, start, start + count))
+
+    def scan(self, cursor: int, count: int, has_texts: bool) -> tuple[list[bytes], int]:
+        """About `count` names from a cursor on, each with its text after it if `has_texts` is set, in any order, and the
+        next cursor: see `scan_keys`. Raises ValueError if more names are there than are ever kept so."""
+        if count < 1:
+            raise ValueError(count)
+        names, after = scan_keys(self._pairs, cursor, count)
+        if has_texts:
+            return [word for name in names for word in (name, self._pairs[name])], after
+        return names, after
 
     def copy(self) -> PackedPairs:
         """Other pairs that are alike."""

@@ -144,6 +144,12 @@ class SetValue(Companion):
             return self.members(), 0
         return self._members.scan(cursor, count, is_packed=self._encoding == LISTPACK)
 
+    def part(self, cursor: int, count: int) -> tuple[list[bytes], int]:
+        """See `Members.part`."""
+        if self._encoding == INTSET:
+            return self.members(), 0
+        return self._members.part(cursor, count)
+
     # -- changing --------------------------------------------------------------------------------
 
     def expect(self, count: int) -> None:
@@ -167,16 +173,15 @@ class SetValue(Companion):
                 return added > 0
             digits_max = max(map(len, integers.at_each([0, len(integers) - 1]))) if len(integers) else 0
             is_small = len(integers) < limits.set_entries_max and digits_max <= limits.set_value_max
-            is_listpack = is_small and len(member) <= limits.set_value_max
-            self._become(LISTPACK if is_listpack else HASHTABLE)
-            return self._members.put(member, b"", is_listpack)
+            self._become(LISTPACK if is_small and len(member) <= limits.set_value_max else HASHTABLE)
+            return self._members.put(member)
         if self._encoding == HASHTABLE:
             return self._members.put(member)
         if member in self._members:
             return False
         if len(self._members) >= limits.set_entries_max or len(member) > limits.set_value_max:
             self._become(HASHTABLE)
-        return self._members.put(member, b"", self._encoding == LISTPACK)
+        return self._members.put(member)
 
     def add_all(self, members: list[bytes]) -> int:
         """Add members. Returns how many are new."""
@@ -192,7 +197,7 @@ class SetValue(Companion):
             is_small = len(self._members) + len(members) <= limits.set_entries_max
             if not is_small or max(map(len, members), default=0) > limits.set_value_max:
                 self._become(HASHTABLE)
-        return added + self._members.put_names(members, self._encoding == LISTPACK)
+        return added + self._members.put_names(members)
 
     def parts(self, count: int) -> Iterator[list[bytes]]:
         """Yield the members, about `count` at a time, or all at once if they are few. They must not change
@@ -203,7 +208,7 @@ class SetValue(Companion):
             return
         cursor = 0
         while True:
-            members, cursor = self.scan(cursor, count)
+            members, cursor = self.part(cursor, count)
             yield members
             if not cursor:
                 break
@@ -212,10 +217,9 @@ class SetValue(Companion):
         """Keep the members as byte strings from now on, in this encoding."""
         self._encoding = encoding
         if self._integers is not NO_INTEGERS:
-            self._members.put_names(self._integers.between(0, len(self._integers)), encoding == LISTPACK)
+            self._members.expect(len(self._integers))
+            self._members.put_names(self._integers.between(0, len(self._integers)))
             self._integers = NO_INTEGERS
-        elif encoding == HASHTABLE:
-            self._members.spread()
 
     def discard(self, member: bytes) -> bool:
         """Remove a member. Returns whether it was there."""
@@ -262,15 +266,13 @@ class SetValue(Companion):
         `PackedPairs.load`."""
         if self._members.load(listpack, 1) < 0:
             return False
-        self._encoding = LISTPACK
-        if len(self._members) > self.limits.set_entries_max:
-            self._become(HASHTABLE)
+        self._encoding = LISTPACK if len(self._members) <= self.limits.set_entries_max else HASHTABLE
         return True
 
     def load_members(self, members: list[bytes]) -> None:
         """Like `load_listpack`, with different members that the caller has read."""
         self._encoding = LISTPACK if len(members) <= self.limits.set_entries_max else HASHTABLE
-        self._members.put_names(members, self._encoding == LISTPACK)
+        self._members.put_names(members)
 
     def copy(self) -> SetValue:
         twin = SetValue(self.limits, self._members.copy())

@@ -11,6 +11,7 @@ from headrace.persistence.errors import RdbError
 from headrace.persistence.rdb.listpack import encode_text, pack, unpack
 from headrace.store.companions import packed_texts_plain
 from headrace.store.companions.places_plain import place_of
+from headrace.store.key_slots import scan_keys
 
 try:
     from headrace.store.companions import packed_texts
@@ -370,3 +371,72 @@ def test_names_are_found_among_few_and_many(form: Any, count: int) -> None:
             expected = [name for name in asked if (name in present) is wanted]
             assert pairs.having(asked, wanted) == expected
             assert texts.having(asked, 1, wanted) == expected
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_many_names_are_found_after_each_change(form: Any) -> None:
+    draw = Random(SEED)
+    # More pairs than are noted at a time.
+    kept = [(form.PackedPairs(), packed_texts_plain.PackedPairs()) for _ in range(80)]
+    for pairs, model in kept:
+        words = [word for number in range(draw.randrange(100, 500)) for word in (b"%d" % number, b"text")]
+        for name, text in zip(words[::2], words[1::2], strict=True):
+            pairs.put(name, text)
+            model.put(name, text)
+    index = 0
+    for step in range(12_000):
+        # Each is used for a while, so that its names are noted.
+        if not step % 9:
+            index = draw.randrange(len(kept))
+        pairs, model = kept[index]
+        name = b"%d" % draw.randrange(600)
+        match draw.randrange(9):
+            case 0 | 1 if len(model) < 520:
+                text = draw.choice([b"text", b"TEXT", b"longer", b"x" * 300])
+                assert pairs.put(name, text) is model.put(name, text)
+            case 2:
+                assert pairs.pop(name) == model.pop(name)
+            case 3:
+                due_ms, in_order = draw.choice([1, 2, 3]), draw.random() < 0.5
+                assert pairs.set_time(name, due_ms, in_order) is model.set_time(name, due_ms, in_order)
+            case 4 if name in model:
+                place = draw.randrange(len(model))
+                pairs.move(name, place)
+                model.move(name, place)
+            case 5 if not step % 50:
+                kept[index] = (pairs.copy(), model.copy())
+        for number in draw.sample(range(600), 12):
+            name = b"%d" % number
+            assert pairs.get(name) == model.get(name)
+            assert (name in pairs) is (name in model)
+        if not step % 40:
+            assert pairs.words() == model.words()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("count", [0, 1, 10, 300, 512])
+def test_a_scan_returns_each_name_once(form: Any, count: int) -> None:
+    draw = Random(SEED)
+    pairs = form.PackedPairs()
+    for number in range(count):
+        pairs.put(b"n%d" % number, b"v%d" % number)
+    for hint in (1, 3, 10, 1000):
+        seen, cursor, calls = list[bytes](), 0, 0
+        while True:
+            assert scan_keys(pairs.names(), cursor, hint)[1] == pairs.scan(cursor, hint, False)[1]
+            found, cursor = pairs.scan(cursor, hint, True)
+            assert len(found) >= 2 * min(hint, count - len(seen) // 2)
+            seen += found
+            calls += 1
+            if not cursor:
+                break
+        pairs_seen = list(zip(seen[::2], seen[1::2], strict=True))
+        assert sorted(pairs_seen) == sorted(pairs.items())
+        assert calls <= count // hint + 1
+    start = draw.randrange(count + 1)
+    assert pairs.part(start, 7) == pairs.names()[start : start + 7]
+    for odd in (-1, count + 1):
+        with pytest.raises(IndexError):
+            pairs.part(odd, 1)
+    with pytest.raises(ValueError, match="0"):
+        pairs.scan(0, 0, False)
