@@ -154,7 +154,9 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "HINCRBY": (Form("HINCRBY h{warm} a 1"),),
     "HINCRBYFLOAT": (Form("HINCRBYFLOAT h{warm} b 0.5"),),
     "HSET": (Form("HSET h{warm} a 1"), Form("HSET big-hash f{warm} value"), Form("HSET new{n} a 1")),
-    "HOTKEYS|START": (Form("HOTKEYS STOP; HOTKEYS START METRICS 1 CPU"),),
+    "HOTKEYS|START": (
+        Form("HOTKEYS STOP; HOTKEYS START METRICS 1 CPU", refused="another connection may have started it meanwhile"),
+    ),
     "INCRBYFLOAT": (Form("INCRBYFLOAT float 0.5"),),
     "INCR": (Form("INCR number"),),
     "INCRBY": (Form("INCRBY number 3"),),

@@ -132,7 +132,7 @@ def describe_machine() -> dict[str, str]:
     """The facts that a reader needs to repeat the run; nothing that identifies this machine."""
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "processor": f"{len(os.sched_getaffinity(0))} x {_processor()}",
+        "processor": f"{os.cpu_count()} x {_processor()}",
         "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB",
         "kernel": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",

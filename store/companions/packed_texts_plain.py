@@ -310,8 +310,8 @@ class PackedPairs:
         return list(islice(self._pairs, start, start + count))
 
     def scan(self, cursor: int, count: int, has_texts: bool) -> tuple[list[bytes], int]:
-        """About `count` names from a cursor on, each with its text after it if `has_texts` is set, in any order, and the
-        next cursor: see `scan_keys`. Raises ValueError if more names are there than are ever kept so."""
+        """About `count` names from a cursor on, in any order, and the next cursor: see `scan_keys`. With `has_texts`,
+        each has its text after it. Raises ValueError for no count, or if more names are there than a block takes."""
         if count < 1:
             raise ValueError(count)
         names, after = scan_keys(self._pairs, cursor, count)
