@@ -155,7 +155,8 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "HINCRBYFLOAT": (Form("HINCRBYFLOAT h{warm} b 0.5"),),
     "HSET": (Form("HSET h{warm} a 1"), Form("HSET big-hash f{warm} value"), Form("HSET new{n} a 1")),
     "HOTKEYS|START": (
-        Form("HOTKEYS STOP; HOTKEYS START METRICS 1 CPU", refused="another connection may have started it meanwhile"),
+        # As a whole, since other connections start it too.
+        Form("MULTI; HOTKEYS STOP; HOTKEYS START METRICS 1 CPU; EXEC"),
     ),
     "INCRBYFLOAT": (Form("INCRBYFLOAT float 0.5"),),
     "INCR": (Form("INCR number"),),
