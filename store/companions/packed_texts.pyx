@@ -113,19 +113,6 @@ cdef u8 *find_noted(const Names *names, bint are_noted, Block *block, bytes text
     return block.data + at - 1 if at else NULL
 
 
-cdef list names_in(Block *block, list texts, Py_ssize_t skip, int step, bint wanted):
-    """Return those of the texts that are items of a block without their first `skip` bytes, or the others: of every
-    `step` items, the first ones, which differ."""
-    cdef Names names
-    cdef list kept = []
-    cdef bytes text
-    cdef bint are_noted = note_names(&names, block, skip, step, len(texts))
-    for text in texts:
-        if (find_noted(&names, are_noted, block, text, skip, step) != NULL) == wanted:
-            kept.append(text)
-    return kept
-
-
 cdef inline u64 place_in_scan(bytes name) except? 0:
     """See `key_slots.place_of`."""
     cdef u64 code = <u64>PyObject_Hash(name)
@@ -369,7 +356,14 @@ cdef class PackedTexts:
 
     def having(self, list texts not None, Py_ssize_t skip, bint wanted):
         """See `packed_texts_plain`."""
-        return names_in(&self.block, texts, skip, 1, wanted)
+        cdef Names noted
+        cdef list kept = []
+        cdef bytes text
+        cdef bint are_noted = note_names(&noted, &self.block, skip, 1, len(texts))
+        for text in texts:
+            if (find_noted(&noted, are_noted, &self.block, text, skip, 1) != NULL) == wanted:
+                kept.append(text)
+        return kept
 
     def remove(self, Py_ssize_t start, Py_ssize_t stop):
         """See `packed_texts_plain`."""
@@ -460,6 +454,14 @@ cdef class PackedPairs:
         notes.names.slots[slot_of(&notes.names, &self.block, &needle, 0)] = <u32>(item - self.block.data) + 1
         notes.data, notes.size = self.block.data, self.block.size
 
+    cdef bint note_few(self, Names *names, Py_ssize_t wanted) noexcept:
+        """Note where the names are while these are few, if that is worth its time: see `find_among`."""
+        return self.pairs_count() <= UNNOTED_MAX and note_names(names, &self.block, 0, self.width(), wanted)
+
+    cdef u8 *find_among(self, const Names *names, bint are_noted, bytes name) noexcept:
+        """Like `find_name`, for one of many names. `are_noted`: what `note_few` has returned."""
+        return find_noted(names, True, &self.block, name, 0, self.width()) if are_noted else self.find_name(name)
+
     def __len__(self):
         return self.pairs_count()
 
@@ -482,9 +484,9 @@ cdef class PackedPairs:
         cdef list texts = []
         cdef u8 *item
         cdef bytes name
-        cdef bint are_noted = note_names(&noted, &self.block, 0, self.width(), len(names))
+        cdef bint are_noted = self.note_few(&noted, len(names))
         for name in names:
-            item = find_noted(&noted, are_noted, &self.block, name, 0, self.width())
+            item = self.find_among(&noted, are_noted, name)
             texts.append(None if item == NULL else text_of(item + item_size(item)))
         return texts
 
@@ -493,14 +495,21 @@ cdef class PackedPairs:
         cdef Names noted
         cdef list found = []
         cdef bytes name
-        cdef bint are_noted = note_names(&noted, &self.block, 0, self.width(), len(names))
+        cdef bint are_noted = self.note_few(&noted, len(names))
         for name in names:
-            found.append(0 if find_noted(&noted, are_noted, &self.block, name, 0, self.width()) == NULL else 1)
+            found.append(0 if self.find_among(&noted, are_noted, name) == NULL else 1)
         return found
 
     def having(self, list names not None, bint wanted):
         """See `packed_texts_plain`."""
-        return names_in(&self.block, names, 0, self.width(), wanted)
+        cdef Names noted
+        cdef list kept = []
+        cdef bytes name
+        cdef bint are_noted = self.note_few(&noted, len(names))
+        for name in names:
+            if (self.find_among(&noted, are_noted, name) != NULL) == wanted:
+                kept.append(name)
+        return kept
 
     def put(self, bytes name not None, bytes text not None):
         """See `packed_texts_plain`."""
@@ -777,9 +786,9 @@ cdef class PackedPairs:
         cdef list found = []
         cdef u8 *item
         cdef bytes name
-        cdef bint are_noted = note_names(&noted, &self.block, 0, self.width(), len(names))
+        cdef bint are_noted = self.note_few(&noted, len(names))
         for name in names:
-            item = find_noted(&noted, are_noted, &self.block, name, 0, self.width())
+            item = self.find_among(&noted, are_noted, name)
             found.append(-1 if item == NULL else time_of(item) if self.are_timed else 0)
         return found
 

@@ -186,6 +186,8 @@ class SetValue(Companion):
     def add_all(self, members: list[bytes]) -> int:
         """Add members. Returns how many are new."""
         added, index = 0, 0
+        if self._encoding == INTSET and not len(self) and members and as_integer(members[0]) is None:
+            self._become(LISTPACK)
         while self._encoding == INTSET and index < len(members):
             added += self.add(members[index])
             index += 1
