@@ -423,7 +423,7 @@ cdef class PackedPairs:
         return &noted_pairs[(<size_t><void *>self >> 6) % NOTED_COUNT]
 
     cdef const Names *noted(self) noexcept:
-        """Where the names are; NULL until some were looked for in vain in what is noted."""
+        """Where the names are; NULL until some were looked for since the block changed."""
         cdef Noted *notes = self.notes()
         if notes.owner != <PyObject *>self or notes.data != self.block.data or notes.size != self.block.size:
             notes.owner, notes.data, notes.size = <PyObject *>self, self.block.data, self.block.size
