@@ -241,7 +241,7 @@ class Members:
         return (self._few.words(), 0) if is_packed else self._few.scan(cursor, count, True)
 
     def part(self, cursor: int, count: int) -> tuple[list[bytes], int]:
-        """Like `scan`, for a caller that looks at all members while these do not change: in less time if they are few."""
+        """Like `scan`, for a caller that looks at all members while these stay the same: faster if they are few."""
         if self._many is not None:
             return self._many.scan(cursor, count)
         after = cursor + count
