@@ -87,6 +87,7 @@ PATTERNS_COUNT: Final = 200
 PATTERNS: Final = "PSUBSCRIBE " + " ".join(f"news.{number}.*" for number in range(PATTERNS_COUNT))
 TEN: Final = range(10)
 
+# Requests of a form that others must not come between, as those of other connections do, are in a transaction.
 FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "ACL|LOAD": (Form("ACL LOAD", refused="there is no file"),),
     "ACL|SAVE": (Form("ACL SAVE", refused="there is no file"),),
@@ -134,7 +135,7 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "EXPIREAT": (Form("EXPIREAT k{warm} 4102444800"),),
     "FCALL": (Form("FCALL one 0", opening=LOAD_LIBRARY),),
     "FCALL_RO": (Form("FCALL_RO one 0", opening=LOAD_LIBRARY),),
-    "FUNCTION|DELETE": (Form(f"{LOAD_LIBRARY}; FUNCTION DELETE lib"),),
+    "FUNCTION|DELETE": (Form(f"MULTI; {LOAD_LIBRARY}; FUNCTION DELETE lib; EXEC"),),
     "FUNCTION|KILL": (Form("FUNCTION KILL", refused="no function is running"),),
     "FUNCTION|LIST": (Form("FUNCTION LIST", opening=LOAD_LIBRARY),),
     "FUNCTION|LOAD": (Form(LOAD_LIBRARY),),
@@ -154,10 +155,7 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "HINCRBY": (Form("HINCRBY h{warm} a 1"),),
     "HINCRBYFLOAT": (Form("HINCRBYFLOAT h{warm} b 0.5"),),
     "HSET": (Form("HSET h{warm} a 1"), Form("HSET big-hash f{warm} value"), Form("HSET new{n} a 1")),
-    "HOTKEYS|START": (
-        # As a whole, since other connections start it too.
-        Form("MULTI; HOTKEYS STOP; HOTKEYS START METRICS 1 CPU; EXEC"),
-    ),
+    "HOTKEYS|START": (Form("MULTI; HOTKEYS STOP; HOTKEYS START METRICS 1 CPU; EXEC"),),
     "INCRBYFLOAT": (Form("INCRBYFLOAT float 0.5"),),
     "INCR": (Form("INCR number"),),
     "INCRBY": (Form("INCRBY number 3"),),
