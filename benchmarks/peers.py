@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,8 +74,9 @@ def on_one_processor(servers: Sequence[PeerServer]) -> Iterator[None]:
         return
     shared = max(available)
     for server in servers:
-        for thread in Path(f"/proc/{server.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {shared})
+        for thread in os.listdir(f"/proc/{server.pid}/task"):
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.sched_setaffinity(int(thread), {shared})
     os.sched_setaffinity(0, available - {shared})
     try:
         yield

@@ -447,12 +447,12 @@ cdef class PackedPairs:
         cdef Needle needle
         if notes.owner != <PyObject *>self:
             return
-        if not notes.is_ready or 2 * self.pairs_count() > notes.names.mask:
-            notes.owner = NULL
-            return
-        set_needle(&needle, name)
-        notes.names.slots[slot_of(&notes.names, &self.block, &needle, 0)] = <u32>(item - self.block.data) + 1
         notes.data, notes.size = self.block.data, self.block.size
+        # Names that become too many for the slots are noted anew when the next one is looked for.
+        notes.is_ready = notes.is_ready and 2 * self.pairs_count() <= notes.names.mask
+        if notes.is_ready:
+            set_needle(&needle, name)
+            notes.names.slots[slot_of(&notes.names, &self.block, &needle, 0)] = <u32>(item - self.block.data) + 1
 
     cdef bint note_few(self, Names *names, Py_ssize_t wanted) noexcept:
         """Note where the names are while these are few, if that is worth its time: see `find_among`."""

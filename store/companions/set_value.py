@@ -197,7 +197,8 @@ class SetValue(Companion):
             members = list(dict.fromkeys(self.lacking(members)))
             limits = self.limits
             is_small = len(self._members) + len(members) <= limits.set_entries_max
-            if not is_small or max(map(len, members), default=0) > limits.set_value_max:
+            # A set that gets nothing new keeps its encoding, also if a limit is lower now.
+            if members and (not is_small or max(map(len, members)) > limits.set_value_max):
                 self._become(HASHTABLE)
         return added + self._members.put_names(members)
 

@@ -109,3 +109,15 @@ def test_members_are_added_many_at_once_as_one_after_the_other() -> None:
             assert at_once.lacking(asked) == [member for member in asked if member not in added]
             assert at_once.has_each(asked) == [int(member in added) for member in asked]
             at_once.check()
+
+
+def test_a_set_that_gets_nothing_new_keeps_its_encoding_under_a_lower_limit() -> None:
+    limits = Limits()
+    value = set_of(*[b"m%d" % number for number in range(20)], limits=limits)
+    limits.set_entries_max = 10
+    limits.set_value_max = 1
+    assert value.add_all([b"m1", b"m2", b"m1"]) == 0
+    assert value.encoding == b"listpack"
+    assert value.add_all([b"m1", b"new"]) == 1
+    assert value.encoding == b"hashtable"
+    value.check()
