@@ -15,6 +15,7 @@ import resource
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -40,6 +41,8 @@ OPTIONS = ("--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewri
 CLIENTS_MAX = "10100"
 # For the row of ten thousand connections.
 OPEN_FILES = 10_500
+# The file of results is written after a row if the last time is so long ago.
+WRITE_EVERY_S = 30.0
 
 
 @contextlib.contextmanager
@@ -147,17 +150,31 @@ def main() -> int:
     try:
         find_redis_benchmark()
         peers = installed_peers([SUBJECT, *(name for name in names if name != SUBJECT)])
-        results = []
-        for result in run(rows, peers, options.runs, quiet=options.json == "-"):
-            results.append(result)
-            if options.json and options.json != "-":  # after each row: a long run may be ended early
-                Path(options.json).write_text(run_of(peers, results).as_json() + "\n")
+        results: list[Result] = []
+        path = Path(options.json) if options.json and options.json != "-" else None
+        run_to_file(run(rows, peers, options.runs, quiet=options.json == "-"), peers, results, path)
     except (MissingTool, Refused) as error:
         print(error, file=sys.stderr)
         return 1
     if options.json == "-":
         print(run_of(peers, results).as_json())
     return 0
+
+
+def run_to_file(measured: Iterator[Result], peers: list[Peer], results: list[Result], path: Path | None) -> None:
+    """Add each result to the others, and write all to the file from time to time, as a long run may be ended early. To
+    write thousands of rows takes half a second.
+    """
+    written_s = time.monotonic()
+    try:
+        for result in measured:
+            results.append(result)
+            if path is not None and time.monotonic() >= written_s + WRITE_EVERY_S:
+                path.write_text(run_of(peers, results).as_json() + "\n")
+                written_s = time.monotonic()
+    finally:
+        if path is not None and results:
+            path.write_text(run_of(peers, results).as_json() + "\n")
 
 
 def wanted_rows(parser: argparse.ArgumentParser, only: str | None, is_all: bool) -> list[Row]:

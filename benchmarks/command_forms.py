@@ -8,8 +8,9 @@ arguments that are not optional, each with the value of its name. So a new row j
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha1
 from typing import Final
 
@@ -54,10 +55,15 @@ class Form:
 
 def requests_of(text: str, numbers: range) -> Iterator[list[Words]]:
     """The requests that are written so, for each of the numbers."""
-    templates = [split(each) for each in text.split(";") if each.strip()]
+    templates = _templates(text)
     for number in numbers:
         values = (b"%d" % number, b"%d" % (number % WARM_KEYS), entry_id(number).encode())
         yield [tuple(_filled(word, values) for word in words) for words in templates]
+
+
+@lru_cache(maxsize=16)
+def _templates(text: str) -> list[list[bytes]]:
+    return [split(each) for each in text.split(";") if each.strip()]
 
 
 def _filled(word: bytes, values: tuple[bytes, bytes, bytes]) -> bytes:
@@ -373,24 +379,24 @@ def forms_of(row: Row) -> tuple[Form, ...]:
     return FORMS.get(row.name) or (Form(" ".join([*row.name.split("|"), *made(row)]), refused=refused),)
 
 
-def made(row: Row) -> Iterator[str]:
-    """The words of the arguments that are not optional."""
+def made(row: Row, keys: Mapping[str, str] = KEYS) -> Iterator[str]:
+    """The words of the arguments that are not optional. `keys` has the key of each group of commands."""
     for argument in row.arguments:
-        yield from _words(row, argument)
+        yield from _words(row, argument, keys)
 
 
-def _words(row: Row, argument: Argument) -> Iterator[str]:
+def _words(row: Row, argument: Argument, keys: Mapping[str, str]) -> Iterator[str]:
     if argument.optional:
         return
     if argument.token is not None:
         yield argument.token
     if argument.type == "oneof":
-        yield from _words(row, argument.arguments[0])
+        yield from _words(row, argument.arguments[0], keys)
     elif argument.type == "block":
         for each in argument.arguments:
-            yield from _words(row, each)
-    elif argument.type == "key" and row.group in KEYS:
-        yield KEYS[row.group]
+            yield from _words(row, each, keys)
+    elif argument.type == "key" and row.group in keys:
+        yield keys[row.group]
     elif argument.type != "pure-token":
         yield VALUES.get(argument.name) or TYPES.get(argument.type, "word")
 

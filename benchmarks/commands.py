@@ -44,11 +44,11 @@ USUAL: Final = Extent()
 
 
 class RepliedBatch:
-    """Requests sent in one piece, of whose replies only the number is known."""
+    """Requests sent in one piece, `times` times, of whose replies only the number is known."""
 
-    def __init__(self, requests: list[Words], *, may_fail: bool) -> None:
-        self.requests = b"".join(map(encode, requests))
-        self._left = len(requests)
+    def __init__(self, requests: list[Words], *, may_fail: bool, times: int = 1) -> None:
+        self.requests = b"".join(map(encode, requests)) * times
+        self._left = len(requests) * times
         self._may_fail = may_fail
         self._read_size = 0
         self._reader = hiredis.Reader(notEnoughData=Ellipsis)
@@ -121,8 +121,9 @@ def run(server: PeerServer, form: Form, numbers: range) -> Sample:
 
 def batch(form: Form, numbers: range) -> RepliedBatch:
     """The requests of these numbers."""
-    requests = [words for each in requests_of(form.text, numbers) for words in each]
-    return RepliedBatch(requests, may_fail=bool(form.refused))
+    times = 1 if "{" in form.text else len(numbers)
+    requests = [words for each in requests_of(form.text, numbers[::times]) for words in each]
+    return RepliedBatch(requests, may_fail=bool(form.refused), times=times)
 
 
 def begin_reading(wire: Wire, text: str) -> None:

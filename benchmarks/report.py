@@ -117,13 +117,13 @@ YOURS = """\
 ## Measure it yourself
 
 `make bench` runs the rows that take seconds. `make bench FORM=compiled ARGS='--all --peers all --json run.json'` runs
-all rows in the compiled form (an hour), and `make bench-report FORM=compiled` makes this page from the results.
+all rows in the compiled form (two hours), and `make bench-report FORM=compiled` makes this page from the results.
 `--list` names the rows and `--only xadd,xrange` selects some. The names of the rows of a table begin with one word, so
 a run of `--only condition` replaces only the table of conditions; the others are `command`, `file`, `weight`, `growth`
-(half an hour, and 2 GB of memory), `tail` (four minutes) and `replicas`. `python -m benchmarks.stalls` measures how
-long large commands delay other clients ([limits](limits.md)), `python -m benchmarks.footprint` compares `MEMORY USAGE`
-with the resident memory of the process, and `python -m benchmarks.pipeline` measures the Spark connector
-([pipeline](pipeline.md)).
+(half an hour, and 2 GB of memory), `members` (half an hour), `tail` (four minutes) and `replicas`; `members-100-` and
+others are the rows of one number of members. `python -m benchmarks.stalls` measures how long large commands delay other
+clients ([limits](limits.md)), `python -m benchmarks.footprint` compares `MEMORY USAGE` with the resident memory of the
+process, and `python -m benchmarks.pipeline` measures the Spark connector ([pipeline](pipeline.md)).
 """
 
 

@@ -11,6 +11,7 @@ from benchmarks import (
     files,
     growth,
     long_streams,
+    members,
     memory,
     pending,
     random_access,
@@ -34,6 +35,7 @@ ROWS = (
     *files.ROWS,
     *weights.ROWS,
     *growth.ROWS,
+    *members.ROWS,
     *tails.ROWS,
     *replicas.ROWS,
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks import commands, conditions, files, growth, open_load, replicas, tails, weights
+from benchmarks import commands, conditions, files, growth, members, open_load, replicas, tails, weights
 from benchmarks.results import MAIN_PEER, SUBJECT, Result, Run, figure
 
 Part = Callable[[Run], Iterator[str]]
@@ -174,6 +174,49 @@ def growth_part(run: Run) -> Iterator[str]:
         yield f"| {as_code(each.title)} | {sizes} | {' | '.join([*costs, *factors])} |"
 
 
+# Forms that the table of members lists with their costs: those with the lowest ratios.
+LOWEST_COUNT: Final = 25
+
+
+def members_part(run: Run) -> Iterator[str]:
+    """The lowest ratio of each command by the number of members, and the forms with the lowest of all."""
+    by_ratio = [
+        (statistics.median(ratios), result)
+        for result in measured(run, members.TABLE).values()
+        if (ratios := result.ratios(MAIN_PEER))
+    ]
+    by_ratio.sort(key=lambda each: each[0])
+    lowest: dict[str, dict[int, float]] = {}
+    for ratio, result in by_ratio:
+        command, _, _ = result.series.partition("|")
+        lowest.setdefault(command, {}).setdefault(result.size, ratio)
+    yield "## Every command by the number of members"
+    yield ""
+    yield servers(run)
+    yield f"{len(by_ratio)} costs were measured: each form of each command on a value with so many members or elements,"
+    yield "or on a string of so many bytes. A ratio is how many times less processor time a request takes than with"
+    yield "Redis, in pipelines of 16 over ten connections. Freeing what was removed counts. The table has the lowest"
+    yield "ratio of the forms of a command. A request names 1,000 members at most, and a value that requests consume"
+    yield "has as many at most."
+    yield ""
+    yield "| command |" + "".join(f" {count:,} |" for count in members.COUNTS)
+    yield "|---|" + "---|" * len(members.COUNTS)
+    for command, by_count in lowest.items():
+        cells = (figure(by_count.get(count)) for count in members.COUNTS)
+        yield f"| {as_code(command)} | {' | '.join(cells)} |"
+    yield ""
+    yield f"The {min(LOWEST_COUNT, len(by_ratio))} lowest ratios, with the processor time of a request in microseconds."
+    yield "A name with `{n}` is a new key in each request: `hash{n}` is a copy of `hash`, and `new{n}` does not exist."
+    yield "Other words in braces are numbers, names of members, or what `DUMP` returns."
+    yield ""
+    yield "| form | members | Headrace | Redis | times less |"
+    yield "|---|---|---|---|---|"
+    for ratio, result in by_ratio[:LOWEST_COUNT]:
+        _, _, text = result.series.partition("|")
+        costs = [figure(result.median(name)) for name in (SUBJECT, MAIN_PEER)]
+        yield f"| {as_code(text)} | {result.size:,} | {costs[0]} | {costs[1]} | **{figure(ratio)}** |"
+
+
 def tails_part(run: Run) -> Iterator[str]:
     """The table of delays under a steady load, under its heading."""
     results = measured(run, tails.TABLE)
@@ -247,6 +290,7 @@ TABLES: Final[dict[str, Part]] = {
     files.TABLE: files_part,
     weights.TABLE: weights_part,
     growth.TABLE: growth_part,
+    members.TABLE: members_part,
     tails.TABLE: tails_part,
     replicas.TABLE: replicas_part,
 }

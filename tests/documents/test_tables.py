@@ -34,6 +34,7 @@ LINES = {
     "files": "| entries of three fields | 4.00 **0.50** | 4.00 **0.50** | 4.00 **0.50** |",
     "weights": "| entry of one field | 1.00 | 2.00 | **2.00** |",
     "growth": "3 costs were measured with little data and with much: each form of each command, where one",
+    "members": "| `MEMORY USAGE` | 2.00 |  |  |  |  |  |  |",
     "tails": "| nothing else | 1.00 (2.00) | 1.00 (2.00) | 1.00 (2.00) | 1.00 (2.00) |",
     "replicas": "| XADD, pipeline 16, one replica | 1.00 /s | 2.00 /s | **0.50** | 4.00 (+0%) | 2.00 (+0%) |",
 }
@@ -80,6 +81,36 @@ def test_forms_that_grow_by_a_half_are_listed_and_the_others_are_counted() -> No
     theirs = "| `GROWS THERE` | 10 to 1,000 keys | 1.00, 1.00 | 2.00, 4.00 | 1.00 | 2.00 |"
     assert page.endswith(f"{mine}\n{theirs}\n")
     assert "The 1 others grow by a factor of 1.20 at most, and with Redis by one of\n1.10." in page
+
+
+MEMBERS_PROGRAM = """
+from benchmarks.tables import members_part
+from benchmarks.results import Result, Run
+results = []
+for command, text, size, mine, theirs in (
+    ("GET", "GET key", 10, 1.0, 2.0), ("GET", "GET other", 10, 2.0, 3.0), ("GET", "GET key", 500, 2.0, 2.0),
+    ("OBJECT ENCODING", "OBJECT ENCODING key", 500, 4.0, 1.0),
+):
+    result = Result(f"{text}-{size}", text, "CPU us", False, None, f"{command}|{text}", size, "members")
+    result.numbers = {"headrace": [mine], "redis": [theirs]}
+    results.append(result)
+print("\\n".join(members_part(Run({"date": "today", "processor": "any"}, {"headrace": "H", "redis": "R"}, results))))
+"""
+
+
+def test_lowest_ratio_of_each_command_is_shown_by_the_number_of_members() -> None:
+    words = [sys.executable, "-c", MEMBERS_PROGRAM]
+    page = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert (
+        "| command | 10 | 100 | 200 | 500 | 1,000 | 10,000 | 100,000 |\n|---|---|---|---|---|---|---|---|\n"
+        "| `OBJECT ENCODING` |  |  |  | 0.25 |  |  |  |\n| `GET` | 1.50 |  |  | 1.00 |  |  |  |\n\n"
+    ) in page
+    assert page.endswith(
+        "| `OBJECT ENCODING key` | 500 | 4.00 | 1.00 | **0.25** |\n"
+        "| `GET key` | 500 | 2.00 | 2.00 | **1.00** |\n"
+        "| `GET other` | 10 | 2.00 | 3.00 | **1.50** |\n"
+        "| `GET key` | 10 | 1.00 | 2.00 | **2.00** |\n"
+    )
 
 
 def test_each_table_is_tested_and_has_a_place_on_the_page() -> None:
