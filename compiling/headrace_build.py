@@ -163,7 +163,7 @@ def codecs() -> list[Any]:
 
 def python_modules() -> list[Any]:
     """The compiled Python modules, which share one library: calls from one to another stay in C."""
-    from mypyc.build import mypycify
+    from mypyc.build import include_dir, mypycify
 
     package = TYPED / "headrace"
     TYPED.mkdir(parents=True, exist_ok=True)
@@ -176,8 +176,11 @@ def python_modules() -> list[Any]:
         made: list[Any] = mypycify(
             words, opt_level="2", debug_level="0", group_name=LIBRARY, multi_file=True, target_dir=str(GENERATED)
         )
+    runtime = sorted(str(path) for path in Path(include_dir()).glob("*.h"))
     for extension in made:
-        extension.depends = [*extension.depends, str(ERROR_REPLIES)]
+        # mypyc names those headers of its runtime that an earlier build has left in the folder.
+        generated = [path for path in extension.depends if Path(path).name.startswith("__native")]
+        extension.depends = [*generated, *runtime, str(ERROR_REPLIES)]
         extension.options_by_source = {source: options_of(Path(source).stem) for source in extension.sources}
     return made
 
