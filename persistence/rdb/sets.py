@@ -44,7 +44,7 @@ def packed_set(value: SetValue) -> Packed | None:
 def encode_set(value: SetValue, *, compress: bool) -> Iterator[bytes]:
     """Yield a set that is a hash table, without its type."""
     yield encode_length(len(value))
-    for members in value.member_parts(_MEMBERS_AT_ONCE):
+    for members in value.parts(_MEMBERS_AT_ONCE):
         yield encode_strings(members, compress)
 
 

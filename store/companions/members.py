@@ -22,7 +22,7 @@ except ImportError:  # there was no C compiler at installation
 
 # Members that are in a block at most: so many take a tenth of their memory in a table.
 FEW_MAX: Final = 512
-# Of fewer than this share of the members, each is looked for alone.
+# With fewer indexes than the number of members divided by this, each member is looked for alone.
 INDEXED_SHARE: Final = 8
 # Bytes of the objects.
 MEMBERS_SIZE: Final = 112 + COLLECTOR_SIZE
@@ -103,11 +103,22 @@ class Members:
 
     def put_names(self, names: list[bytes]) -> int:
         """Add members without texts, those that are not there. Returns how many were new."""
+        if self._many is not None:
+            return self._many.put_keys(names)
+        if self._few.fill(names, 1):
+            return len(names)
+        return self.add_new(self.new_names(names))
+
+    def new_names(self, names: list[bytes]) -> list[bytes]:
+        """Those of the names that no member has, each once."""
+        return list(dict.fromkeys(self.having(names, False)))
+
+    def add_new(self, names: list[bytes]) -> int:
+        """Add members without texts, what `new_names` has returned. Returns how many they are."""
         many = self._many
         if many is None:
             if self._few.fill(names, 1):
                 return len(names)
-            names = list(dict.fromkeys(self._few.having(names, False)))
             if len(self._few) + len(names) <= FEW_MAX:
                 for name in names:
                     self._few.put(name, b"")
@@ -187,20 +198,16 @@ class Members:
         return self._few.names() if self._many is None else self._many.keys()
 
     def name_parts(self, count: int) -> Iterator[list[bytes]]:
-        """Yield the members, about `count` at a time, or all at once if they are few. They must not change
-        meanwhile."""
-        if self._many is None:
-            yield self._few.names()
-            return
+        """Yield the members in the order of `names`, about `count` at a time. They must not change meanwhile."""
         cursor = 0
         while True:
-            names, cursor = self._many.scan(cursor, count)
+            names, cursor = self.part(cursor, count)
             yield names
             if not cursor:
                 return
 
     def word_parts(self, count: int) -> Iterator[list[bytes]]:
-        """Like `name_parts`, each member with its text after it."""
+        """Like `name_parts`, each member with its text after it, and all at once if they are few."""
         if self._many is None:
             yield self._few.words()
             return

@@ -3,7 +3,8 @@
 object for each string.
 
 Both modules behave alike and are tested by the same tests; each caller imports this one if it was built. To find
-a text takes a time that grows with the number of texts, as in the listpack of Redis.
+a text takes a time that grows with the number of texts, as in the listpack of Redis, unless it is noted where each of
+many names is.
 """
 
 cimport cython

@@ -118,10 +118,6 @@ class SetValue(Companion):
         encode what others return."""
         return None if self._encoding == INTSET or self._members.are_few else self._members.bulks(True, False)
 
-    def member_parts(self, count: int) -> Iterator[list[bytes]]:
-        """Like `parts`, in the order of `members` and not of SCAN; not of an intset."""
-        return self._members.name_parts(count)
-
     def listpack(self) -> bytes | None:
         """The listpack of the members, unless the caller must make it from `members`: see `PackedPairs.listpack`."""
         return self._members.listpack(1)
@@ -193,28 +189,22 @@ class SetValue(Companion):
             index += 1
         if index:
             members = members[index:]
-        if self._encoding == LISTPACK and members:
-            members = list(dict.fromkeys(self.lacking(members)))
-            limits = self.limits
-            is_small = len(self._members) + len(members) <= limits.set_entries_max
-            # A set that gets nothing new keeps its encoding, also if a limit is lower now.
-            if members and (not is_small or max(map(len, members)) > limits.set_value_max):
-                self._become(HASHTABLE)
-        return added + self._members.put_names(members)
+        if self._encoding == HASHTABLE or not members:
+            return added + self._members.put_names(members)
+        # A set that gets nothing new keeps its encoding, also if a limit is lower now.
+        new, limits = self._members.new_names(members), self.limits
+        is_small = len(self._members) + len(new) <= limits.set_entries_max
+        if new and (not is_small or max(map(len, new)) > limits.set_value_max):
+            self._become(HASHTABLE)
+        return added + self._members.add_new(new)
 
     def parts(self, count: int) -> Iterator[list[bytes]]:
-        """Yield the members, about `count` at a time, or all at once if they are few. They must not change
-        meanwhile."""
+        """Yield the members in the order of `members`, about `count` at a time. They must not change meanwhile."""
         if self._encoding == INTSET:
             for start in range(0, len(self._integers), count):
                 yield self._integers.between(start, start + count)
-            return
-        cursor = 0
-        while True:
-            members, cursor = self.part(cursor, count)
-            yield members
-            if not cursor:
-                break
+        else:
+            yield from self._members.name_parts(count)
 
     def _become(self, encoding: bytes) -> None:
         """Keep the members as byte strings from now on, in this encoding."""

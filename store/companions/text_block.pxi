@@ -76,12 +76,14 @@ cdef inline object tail_of(const u8 *item, Py_ssize_t skip):
 cdef inline bint ends_with(const u8 *item, const Needle *needle, Py_ssize_t skip) noexcept:
     """Whether the bytes after the first `skip` ones are the needle."""
     cdef PyObject *text
+    cdef Py_ssize_t size = needle.size
     if item[0] != LONG_SIZE:
+        if item[0] != size + skip:
+            return False
         # Texts of the same length differ at their end more often than at their beginning.
-        return item[0] == needle.size + skip and (
-            not needle.size
-            or (item[item[0]] == <u8>needle.data[needle.size - 1] and not memcmp(item + 1 + skip, needle.data, needle.size - 1))
-        )
+        if size and item[item[0]] != <u8>needle.data[size - 1]:
+            return False
+        return not memcmp(item + 1 + skip, needle.data, size)
     text = object_of(item)
     return PyBytes_GET_SIZE(<object>text) == needle.size + skip and not memcmp(
         PyBytes_AS_STRING(<object>text) + skip, needle.data, needle.size
