@@ -12,6 +12,13 @@ from .policies.rules import NO_POLICY, PendingRules
 
 ENTRIES_READ_UNKNOWN: Final = -1
 
+# Consumers of a short group, at most.
+SHORT_CONSUMERS_MAX: Final = 16
+
+# All of a group that is short: see `Group.short`. Its name, last-delivered ID and entries read; its consumers by name,
+# each with the times when it was last seen and last active; its pending entries as `PendingEntries.block` returns them.
+ShortGroup = tuple[bytes, StreamID, int, list[tuple[bytes, int, int]], bytes]
+
 # The table of every group that never had a consumer or a released entry, so that such a group weighs little. It stays
 # empty, and so does NOTHING_PENDING.
 NO_CONSUMERS: Final[dict[bytes, Consumer]] = {}
@@ -110,6 +117,32 @@ class Group:
         if self._sorted_consumers is None:
             self._sorted_consumers = [self.consumers[name] for name in sorted(self.consumers)]
         return self._sorted_consumers
+
+    def short(self) -> ShortGroup | None:
+        """A copy of all that the group is, if that is little: few consumers, and few pending entries that all have an
+        owner. Otherwise None."""
+        if not self.has_tables:
+            return self.name, self.last_id, self.entries_read, [], b""
+        if len(self.consumers) > SHORT_CONSUMERS_MAX:
+            return None
+        consumers = self.sorted_consumers()
+        block = self.pending.block(consumers)
+        if block is None:
+            return None
+        rows = [(each.name, each.seen_ms, each.active_ms) for each in consumers]
+        return self.name, self.last_id, self.entries_read, rows, block
+
+    @staticmethod
+    def of_short(short: ShortGroup) -> Group:
+        """The group of which this is a copy. Raises ValueError for pending entries that are damaged."""
+        name, last_id, entries_read, rows, block = short
+        group = Group(name, last_id, entries_read)
+        for consumer_name, seen_ms, active_ms in rows:
+            group.add_consumer(consumer_name, seen_ms).active_ms = active_ms
+        if block:
+            group._own_tables()
+            group.pending.take_block(block, list(group.consumers.values()))
+        return group
 
     def copy(self) -> Group:
         """An independent group in the same state."""

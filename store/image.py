@@ -230,12 +230,13 @@ def _parts(db_index: int, keys: KeyTable, find: Find | None, pack: Pack | None) 
             elif isinstance(found, StreamImage):
                 yield KeyImage(db_index, key, found, expires.get(key))
             else:
-                one = found.short()
+                # Without `pack`, the parts become records, which are packed for short streams without groups only.
+                one = None if pack is None and found.groups else found.short()
                 if one is None:
                     yield KeyImage(db_index, key, stream_image(found), expires.get(key))
                     continue
                 short.append((key, one))
-                short_size += len(one[0])
+                short_size += len(one[0]) + sum([len(group[4]) for group in one[9]])
                 if short_size >= SHORT_SIZE:
                     yield ShortStreamsImage(db_index, short, expires)
                     short, short_size = [], 0

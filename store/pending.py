@@ -19,6 +19,7 @@ from typing import Final
 from .class_marks import mypyc_attr
 from .ids import StreamID
 from .pending_parts import (
+    BLOCK_COUNT_MAX,
     CONSUMER_SIZE,
     DELIVERY_COUNT_MAX,
     DELIVERY_SIZE,
@@ -143,6 +144,13 @@ class PendingEntries:
         assert self is not NOTHING_PENDING
         ms, seq, times, counts, owners = columns
         for delivery in self._table.take_columns(ms, seq, times, counts, owners, consumers):
+            self._runs.add(delivery)
+
+    def take_block(self, block: bytes, consumers: list[Consumer]) -> None:
+        """Take the entries that `block` has copied, while there are none. Raises ValueError, after which the list must
+        not be used."""
+        assert self is not NOTHING_PENDING
+        for delivery in self._table.take_block(block, consumers):
             self._runs.add(delivery)
 
     def release(self, entry_id: StreamID, *, count: int) -> None:
@@ -302,6 +310,13 @@ class PendingEntries:
         if self.rules is not None:
             twin.rules = self.rules.copy(twin._table, twin._runs.live())
         return twin
+
+    def block(self, consumers: list[Consumer]) -> bytes | None:
+        """A copy of the list, which names its owners by their places in `consumers`, if it has few entries, all of them
+        owned, and no rules. Otherwise None."""
+        if len(self) > BLOCK_COUNT_MAX or self._table.released or self.rules is not None:
+            return None
+        return self._table.block(consumers)
 
     def image(self) -> PendingImage:
         """The list as it is now, to be read while the list changes. Copies some 25 bytes per entry at once."""

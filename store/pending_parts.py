@@ -6,6 +6,7 @@ from typing import Final
 
 try:
     from .pending_table import (
+        BLOCK_COUNT_MAX,
         CONSUMER_SIZE,
         DELIVERY_SIZE,
         NEVER,
@@ -17,6 +18,7 @@ try:
     )
 except ImportError:  # there was no C compiler at installation
     from .pending_table_plain import (  # type: ignore[assignment]
+        BLOCK_COUNT_MAX,
         CONSUMER_SIZE,
         DELIVERY_SIZE,
         NEVER,
@@ -31,6 +33,7 @@ except ImportError:  # there was no C compiler at installation
 DELIVERY_COUNT_MAX: Final = 2**63 - 1
 
 __all__ = [
+    "BLOCK_COUNT_MAX",
     "CONSUMER_SIZE",
     "DELIVERY_COUNT_MAX",
     "DELIVERY_SIZE",

@@ -25,7 +25,7 @@ cimport cython
 from cpython cimport array
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdlib cimport qsort
 from libc.string cimport memset
 from sys import getsizeof
@@ -48,6 +48,10 @@ cdef enum:
     ID_SIZE = 48
     # Bytes of a delivery count as a Python number.
     COUNT_SIZE = 32
+    # Numbers of 8 bytes of a pending entry in a block, and their bytes.
+    COLUMNS_COUNT = 5
+    BLOCK_ROWS_MAX = 64
+    ROW_SIZE = 8 * COLUMNS_COUNT
     # Bytes of an entry in a listing, without the name of its owner.
     LISTED_SIZE_MAX = 4 + BULK_ID_SIZE_MAX + BULK_FRAME_SIZE_MAX + 2 * INTEGER_SIZE_MAX
     # Bytes of a summary, without its consumers.
@@ -60,6 +64,8 @@ cdef enum:
     NOT_OWNED_IDLE_MS = -1
 
 NEVER = NEVER_MS
+# Pending entries of a block, at most: see `pending_table_plain`.
+BLOCK_COUNT_MAX = BLOCK_ROWS_MAX
 
 cdef array.array COLUMN = new_array("Q")
 cdef array.array SIGNED_COLUMN = new_array("q")
@@ -218,6 +224,15 @@ def idle_states(list consumers not None, i64 now_ms):
         inactive_ms = NEVER_MS if consumer.active_ms == NEVER_MS else max(now_ms - consumer.active_ms, 0)
         states.append((consumer.name, consumer.owned.pending_count, max(now_ms - consumer.seen_ms, 0), inactive_ms))
     return states
+
+
+cdef inline Py_ssize_t number_of(Consumer owner, list consumers) except -1:
+    """Return the place of a consumer in a list. Raises ValueError."""
+    cdef Py_ssize_t number
+    for number in range(len(consumers)):
+        if consumers[number] is owner:
+            return number
+    raise ValueError("a pending entry of no consumer of the list")
 
 
 cdef inline bint is_column(array.array column, char typecode) noexcept:
@@ -818,36 +833,91 @@ cdef class PendingTable(PendingSlots):
                 return deliveries
         return self.deliver_each(ids, consumer, time_ms, count)
 
+    def block(self, list consumers not None):
+        """See `pending_table_plain.PendingTable`."""
+        cdef View *view = self.readable(None)
+        cdef size_t index, length = self.total if view == NULL else view.length
+        cdef Py_ssize_t row = 0, count = self.live
+        cdef bytes block
+        cdef char *columns
+        cdef u32 slot, number
+        cdef Delivery delivery
+        cdef i64 owner
+        if count > BLOCK_ROWS_MAX:
+            raise ValueError("more pending entries than a block has")
+        block = PyBytes_FromStringAndSize(NULL, count * ROW_SIZE)
+        columns = PyBytes_AS_STRING(block)
+        for index in range(length):
+            slot = <u32>index if view == NULL else self.order.slots[index]
+            number = self.run_of[slot]
+            if number == NONE:
+                continue
+            if row == count:
+                raise RuntimeError("more pending entries than were counted")
+            delivery = <Delivery>self.runs[number].delivery
+            owner = number_of(delivery.consumer, consumers)
+            memcpy(columns + 8 * row, &self.ids[slot].ms, 8)
+            memcpy(columns + 8 * (count + row), &self.ids[slot].seq, 8)
+            memcpy(columns + 8 * (2 * count + row), &delivery.time_ms, 8)
+            memcpy(columns + 8 * (3 * count + row), &delivery.count, 8)
+            memcpy(columns + 8 * (4 * count + row), &owner, 8)
+            row += 1
+        return block
+
     def take_columns(
         self, array.array ms not None, array.array seq not None, array.array times not None,
         array.array counts not None, array.array owners not None, list consumers not None,
     ):
         """See `pending_table_plain.PendingTable`."""
-        cdef Py_ssize_t count = len(ms), row = 0, end
-        cdef Place place
-        cdef list deliveries = []
+        cdef Py_ssize_t count = len(ms)
         if len(seq) != count or len(times) != count or len(counts) != count or len(owners) != count:
             raise ValueError("columns of different entries")
         if not (is_column(ms, c"Q") and is_column(seq, c"Q") and is_column(times, c"q") and is_column(counts, c"q")):
             raise ValueError("columns of different entries")
         if not is_column(owners, c"q"):
             raise ValueError("columns of different entries")
+        return self.take_rows(
+            count, ms.data.as_ulonglongs, seq.data.as_ulonglongs, times.data.as_longlongs, counts.data.as_longlongs,
+            owners.data.as_longlongs, consumers,
+        )
+
+    def take_block(self, bytes block not None, list consumers not None):
+        """See `pending_table_plain.PendingTable`."""
+        cdef Py_ssize_t count = PyBytes_GET_SIZE(block) // ROW_SIZE, index
+        cdef i64 columns[COLUMNS_COUNT * BLOCK_ROWS_MAX]
+        cdef i64 *owners = columns + (COLUMNS_COUNT - 1) * count
+        if PyBytes_GET_SIZE(block) % ROW_SIZE or count > BLOCK_ROWS_MAX:
+            raise ValueError("a block that is cut off")
+        # Numbers in a string need not be aligned.
+        memcpy(columns, PyBytes_AS_STRING(block), count * ROW_SIZE)
+        for index in range(count):
+            if owners[index] < 0:
+                raise ValueError("no such consumer")
+        return self.take_rows(
+            count, <const u64 *>columns, <const u64 *>columns + count, columns + 2 * count, columns + 3 * count, owners,
+            consumers,
+        )
+
+    cdef list take_rows(
+        self, Py_ssize_t count, const u64 *ms, const u64 *seq, const i64 *times, const i64 *counts, const i64 *owners,
+        list consumers,
+    ):
+        """Give entries to consumers: see `pending_table_plain.PendingTable.take_columns`."""
+        cdef Py_ssize_t row = 0, end
+        cdef list deliveries = []
         self.reserve(count)
         while row < count:
             end = row + 1
-            while end < count and owners.data.as_longlongs[end] == owners.data.as_longlongs[row] and (
-                times.data.as_longlongs[end] == times.data.as_longlongs[row]
-                and counts.data.as_longlongs[end] == counts.data.as_longlongs[row]
+            while end < count and (
+                owners[end] == owners[row] and times[end] == times[row] and counts[end] == counts[row]
             ):
                 end += 1
-            if not -1 <= owners.data.as_longlongs[row] < len(consumers):
+            if not -1 <= owners[row] < len(consumers):
                 raise ValueError("no such consumer")
-            if owners.data.as_longlongs[row] >= 0:
-                deliveries.append(self.take_run(
-                    ms.data.as_ulonglongs + row, seq.data.as_ulonglongs + row, end - row,
-                    consumers[owners.data.as_longlongs[row]],
-                    times.data.as_longlongs[row], counts.data.as_longlongs[row],
-                ))
+            if owners[row] >= 0:
+                deliveries.append(
+                    self.take_run(ms + row, seq + row, end - row, consumers[owners[row]], times[row], counts[row])
+                )
             row = end
         return deliveries
 

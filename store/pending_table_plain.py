@@ -30,6 +30,9 @@ RELEASED_SIZE: Final = 96 + 56 + 32
 CONSUMER_SIZE: Final = 304
 # A table without entries and without its dicts.
 TABLE_SIZE: Final = 368
+# Pending entries of a block, at most, and the bytes of each. A block is for streams of a few entries.
+BLOCK_COUNT_MAX: Final = 64
+ROW_SIZE: Final = 40
 
 
 class Consumer:
@@ -239,6 +242,22 @@ class PendingTable:
         self._given_count += len(ids)
         return [delivery]
 
+    def block(self, consumers: list[Consumer]) -> bytes:
+        """A copy of all entries, of which none is released: as columns of numbers of 8 bytes, end to end, the halves of
+        the IDs, in their order, delivery times in Unix ms, delivery counts, and the places of the owners in
+        `consumers`. Raises ValueError for more entries than BLOCK_COUNT_MAX, or another owner."""
+        if len(self) > BLOCK_COUNT_MAX:
+            raise ValueError("more pending entries than a block has")
+        numbers = {consumer: number for number, consumer in enumerate(consumers)}
+        rows = []
+        for entry_id, delivery in self.walk():
+            if delivery.consumer not in numbers:
+                raise ValueError("a pending entry of no consumer of the list")
+            owner = numbers[delivery.consumer]
+            rows.append((entry_id >> SEQ_BITS, entry_id & SEQ_MASK, delivery.time_ms, delivery.count, owner))
+        columns = zip(*rows, strict=True)
+        return b"".join(array(typecode, column).tobytes() for typecode, column in zip("QQqqq", columns, strict=False))
+
     def take_columns(
         self,
         ms: array[int],
@@ -266,6 +285,18 @@ class PendingTable:
             if owner >= 0:
                 deliveries += self.deliver(ids, consumers[owner], time_ms, count)
         return deliveries
+
+    def take_block(self, block: bytes, consumers: list[Consumer]) -> list[Delivery]:
+        """Give entries that are not pending, above all that are, to consumers: see `block`. Returns and
+        raises what `take_columns` does."""
+        count = len(block) // ROW_SIZE
+        if len(block) % ROW_SIZE or count > BLOCK_COUNT_MAX:
+            raise ValueError("a block that is cut off")
+        ms, seq = array("Q", block[: 8 * count]), array("Q", block[8 * count : 16 * count])
+        times, counts, owners = (array("q", block[8 * start * count : 8 * (start + 1) * count]) for start in (2, 3, 4))
+        if min(owners, default=0) < 0:
+            raise ValueError("no such consumer")
+        return self.take_columns(ms, seq, times, counts, owners, consumers)
 
     def release(self, entry_id: StreamID, count: int) -> None:
         """Take an entry from its owner and append it to the released ones. It need not be pending."""

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from .chunk import Body
 from .class_marks import mypyc_attr
 from .errors import GenericError
-from .group import ENTRIES_READ_UNKNOWN, Group
+from .group import ENTRIES_READ_UNKNOWN, Group, ShortGroup
 from .idempotence import Idempotence
 from .ids import ID_MAX, ID_MIN, SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, id_after
 from .limits import Limits
@@ -28,12 +28,14 @@ from .policies.stream_policy import StreamPolicy
 ENTRIES_ADDED_MAX: Final = 2**63 - 1
 # Bytes of the body of a short stream.
 SHORT_SIZE_MAX: Final = 2048
+# Groups of a short stream, at most.
+SHORT_GROUPS_MAX: Final = 8
 # Bytes of a node without what its entries have in the reply form too, and without their places.
 NODE_FRAME_MAX: Final = 64
 
 # All of a stream that is short: see `Stream.short`. Its entries as `Body.block` returns them, its node if that was
-# settled, last ID, largest deleted ID, entries added, settings and counters of its idempotence.
-ShortStream = tuple[bytes, Node | None, StreamID, StreamID, int, int, int, int, int]
+# settled, last ID, largest deleted ID, entries added, settings and counters of its idempotence, its groups by name.
+ShortStream = tuple[bytes, Node | None, StreamID, StreamID, int, int, int, int, int, list[ShortGroup]]
 # Due times of removed entries that a stream may keep besides those of as many as it has.
 REMOVED_LATER_SLACK: Final = 64
 # Pending entries that are checked at a time when references are dropped.
@@ -361,13 +363,15 @@ class Stream:
         return twin
 
     def short(self) -> ShortStream | None:
-        """A copy of all that the stream is, if that is little: entries of a single node, without groups, producers,
-        policy and removed entries. Otherwise None.
+        """A copy of all that the stream is, if that is little: entries of a single node and few groups that are short,
+        without producers, policy and removed entries. Otherwise None.
 
         Streams of an entry each may be many, and such copies are written to files many at a time.
         """
         body, idempotence, limits = self.log.sole_body, self.idempotence, self.limits
-        if body is None or body.memory_size > SHORT_SIZE_MAX or self.groups or idempotence.producers:
+        if body is None or body.memory_size > SHORT_SIZE_MAX or idempotence.producers:
+            return None
+        if len(self.groups) > SHORT_GROUPS_MAX:
             return None
         if self.policy is not None or self.later is not None:
             return None
@@ -384,15 +388,21 @@ class Stream:
             size += node.size
         if size > (limits.node_size_max or NODE_SIZE_UNLIMITED) or body.count > (limits.node_entries_max or body.count):
             return None
+        groups: list[ShortGroup] = []
+        for group in self.sorted_groups():
+            short_group = group.short()
+            if short_group is None:
+                return None
+            groups.append(short_group)
         return (
             block, node, self.last_id, self.max_deleted_id, self.entries_added, idempotence.duration_s,
-            idempotence.entries_max, idempotence.added & U64_MAX, idempotence.duplicates & U64_MAX,
+            idempotence.entries_max, idempotence.added & U64_MAX, idempotence.duplicates & U64_MAX, groups,
         )  # fmt: skip
 
     @staticmethod
     def of_short(short: ShortStream, limits: Limits) -> Stream:
         """The stream of which this is a copy. Raises ValueError for a block that is damaged."""
-        block, node, last_id, max_deleted_id, entries_added, duration_s, pairs_max, added, duplicates = short
+        block, node, last_id, max_deleted_id, entries_added, duration_s, pairs_max, added, duplicates, groups = short
         stream = Stream(limits)
         stream.last_id, stream.max_deleted_id, stream.entries_added = last_id, max_deleted_id, entries_added
         idempotence = stream.idempotence
@@ -403,6 +413,11 @@ class Stream:
             stream.nodes.add(node)
             # Later entries of a copy may not have been settled, and the last ones of a node may be deleted.
             stream.nodes.settled_id = min(node.last_id, stream.log.last_id)
+        for short_group in groups:
+            group = Group.of_short(short_group)
+            stream.groups[group.name] = group
+            if group.has_tables and not stream.log.has_all(group.pending.first_ids(ID_MIN, len(group.pending))):
+                stream.log.has_strays = True
         return stream
 
     @property

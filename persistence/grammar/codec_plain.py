@@ -127,14 +127,16 @@ def pack_strings(pairs: list[tuple[bytes, bytes]], start: int, expires: dict[byt
 
 
 def pack_streams(streams: list[tuple[bytes, ShortStream]], expires: dict[bytes, int]) -> bytes:
-    """Return the records of short streams: the entries, `XSETID key last_id ENTRIESADDED entries_added MAXDELETEDID
-    max_deleted_id`, and `PEXPIREAT key ms` if the key has an expiry time. Raises ValueError for a block that is
-    damaged."""
+    """Return the records of short streams without groups: the entries, `XSETID key last_id ENTRIESADDED entries_added
+    MAXDELETEDID max_deleted_id`, and `PEXPIREAT key ms` if the key has an expiry time. Raises ValueError for a block
+    that is damaged, and for groups."""
     records: list[bytes] = []
     for key, short in streams:
         body, last_id, max_deleted_id, entries_added = Body.of_block(short[0]), short[2], short[3], short[4]
         if not body.count:
             raise ValueError("a block without entries")
+        if short[9]:
+            raise ValueError("a short stream with groups")
         records.append(pack_adds(key, body.slice(0, body.count), body.ends(0, body.count)))
         added, deleted = (b"ENTRIESADDED", b"%d" % entries_added), (b"MAXDELETEDID", format_id(max_deleted_id))
         records.append(pack_command((b"XSETID", key, format_id(last_id), *added, *deleted)))
@@ -229,7 +231,7 @@ def read_streams(run: Request, duration_s: int, entries_max: int) -> list[tuple[
         if not added:
             raise ValueError("no run of records")
         body = Body.of_columns(*read_added([ADDITIONS, key, b"".join(added), b"%d" % len(added)]))
-        streams.append((key, (body.block(), None, *counters, duration_s, entries_max, 0, 0)))
+        streams.append((key, (body.block(), None, *counters, duration_s, entries_max, 0, 0, [])))
         added = []
     if added or not streams:
         raise ValueError("no run of records")

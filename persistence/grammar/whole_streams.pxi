@@ -41,6 +41,8 @@ def pack_streams(list streams not None, dict expires not None):
     for key, short in streams:
         if not PyBytes_Check(key) or not PyBytes_Check(short[0]):
             raise TypeError("a key and its block are bytes")
+        if short[9]:
+            raise ValueError("a short stream with groups")
         size += records_size_max(bulk_size(key), short[0])
     packed = PyBytes_FromStringAndSize(NULL, size)
     at = PyBytes_AS_STRING(packed)
@@ -196,7 +198,7 @@ def read_streams(list run not None, duration_s, entries_max):
         missing -= whole.entries_count + 1
         short = (
             block_of(start, at, whole.entries_count), None, make_id(&whole.last_id), make_id(&whole.max_deleted_id),
-            whole.entries_added, duration_s, entries_max, 0, 0,
+            whole.entries_added, duration_s, entries_max, 0, 0, [],
         )
         streams.append((PyBytes_FromStringAndSize(whole.first.key, whole.first.key_size), short))
     if missing or at != end or not streams:

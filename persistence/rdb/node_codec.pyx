@@ -700,4 +700,5 @@ cdef object damaged():
     return RdbError("Stream listpack integrity check failed.")
 
 
+include "short_groups.pxi"
 include "short_streams.pxi"

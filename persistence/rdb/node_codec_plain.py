@@ -28,6 +28,7 @@ from . import listpack
 from .ids import ID_SIZE, decode_id, encode_id
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
 from .listpack import Element, encode_integer, encode_texts
+from .short_groups import encode_short_group, read_short_groups
 from .source import Source
 
 DELETED: Final = 1
@@ -37,8 +38,9 @@ EXPIRY_MS: Final = 252
 STREAM_TYPE: Final = 27
 DURATION_S_MAX: Final = 86400
 PAIRS_COUNT_MAX: Final = 10000
-# Numbers that follow the node of a short stream.
-NUMBERS_COUNT: Final = 14
+# Numbers that follow the node of a short stream, before and after its groups.
+COUNTERS_COUNT: Final = 8
+SETTINGS_COUNT: Final = 5
 # Bytes of a file from which on a call of `read_short` returns, so that each call is short.
 READ_SIZE: Final = 16 * 1024
 # Bytes of a larger node are not read ahead.
@@ -164,7 +166,7 @@ def encode_short(
 
 def encode_short_value(short: ShortStream, compress: bool) -> bytes:
     """Encode the value of a short stream. Raises ValueError for a block that is damaged."""
-    block, node, last_id, max_deleted_id, entries_added, duration_s, entries_max, added, duplicates = short
+    block, node, last_id, max_deleted_id, entries_added, duration_s, entries_max, added, duplicates, groups = short
     body = Body.of_block(block)
     count = body.count
     if not count:
@@ -179,9 +181,12 @@ def encode_short_value(short: ShortStream, compress: bool) -> bytes:
         node = Node(first_id, body.last_id, count, count, 0, entry[1][::2])
     encoded = NodeEncoder([node], compress).add(*body.columns(0, count), data)
     halves = [half for each in (last_id, first_id, max_deleted_id) for half in (each >> SEQ_BITS, each & SEQ_MASK)]
-    # The zeros: no groups, and no producers.
-    numbers = (count, *halves, entries_added, 0, duration_s, entries_max, 0, added, duplicates)
-    return encode_length(1) + encoded + b"".join(map(encode_length, numbers))
+    counters = (count, *halves, entries_added, len(groups))
+    pieces = [encode_length(1), encoded, *map(encode_length, counters)]
+    pieces += [encode_short_group(group, compress=compress) for group in groups]
+    # The zero: no producers.
+    pieces += map(encode_length, (duration_s, entries_max, 0, added, duplicates))
+    return b"".join(pieces)
 
 
 class NodeDecoder:
@@ -325,10 +330,14 @@ def _read_short_value(source: Source) -> ShortStream | None:
     if read_length(source) != 1:
         return None
     key, packed = read_string(source), read_string(source)
-    numbers = [read_length(source) for _ in range(NUMBERS_COUNT)]
-    count, *halves = numbers[:7]
-    entries_added, groups_count, duration_s, entries_max, producers_count, added, duplicates = numbers[7:]
-    if groups_count or producers_count or not count <= entries_added <= ENTRIES_ADDED_MAX:
+    count, *halves, entries_added = [read_length(source) for _ in range(COUNTERS_COUNT)]
+    if not count <= entries_added <= ENTRIES_ADDED_MAX:
+        return None
+    groups = read_short_groups(source, entries_added)
+    if groups is None:
+        return None
+    duration_s, entries_max, producers_count, added, duplicates = [read_length(source) for _ in range(SETTINGS_COUNT)]
+    if producers_count:
         return None
     if not 1 <= duration_s <= DURATION_S_MAX or not 1 <= entries_max <= PAIRS_COUNT_MAX:
         return None
@@ -341,7 +350,8 @@ def _read_short_value(source: Source) -> ShortStream | None:
     if has_many or bodies[0].count != count or last_id < bodies[0].last_id:
         return None
     return (
-        bodies[0].block(), node, last_id, max_deleted_id, entries_added, duration_s, entries_max, added, duplicates
+        bodies[0].block(), node, last_id, max_deleted_id, entries_added, duration_s, entries_max, added, duplicates,
+        groups,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ cdef enum:
     MAX_DELETED_SEQ
     ENTRIES_ADDED
     GROUPS_COUNT
+    # The groups are here.
     DURATION_S
     PAIRS_MAX
     PRODUCERS_COUNT
@@ -83,11 +84,12 @@ cdef int append_short(NodeEncoder encoder, tuple short) except -1:
         encoder.add_entry(ms, get(columns, count + row), &at, end)
     encoder.missing_count = 0
     encoder.complete()
-    return append_numbers(done, count, &encoder.first, short)
+    return append_numbers(done, count, &encoder.first, short, encoder.compress)
 
 
-cdef int append_numbers(Buffer to, u64 count, const Place *first, tuple short) except -1:
-    """Append the numbers that follow the node of a short stream."""
+cdef int append_numbers(Buffer to, u64 count, const Place *first, tuple short, bint compress) except -1:
+    """Append the numbers and the groups that follow the node of a short stream."""
+    cdef list groups = short[9]
     cdef u64 numbers[NUMBERS_COUNT]
     cdef Place last_id, max_deleted_id
     cdef int index
@@ -97,11 +99,17 @@ cdef int append_numbers(Buffer to, u64 count, const Place *first, tuple short) e
     numbers[LAST_MS], numbers[LAST_SEQ] = last_id.ms, last_id.seq
     numbers[FIRST_MS], numbers[FIRST_SEQ] = first.ms, first.seq
     numbers[MAX_DELETED_MS], numbers[MAX_DELETED_SEQ] = max_deleted_id.ms, max_deleted_id.seq
-    numbers[ENTRIES_ADDED], numbers[GROUPS_COUNT] = short[4], 0
+    numbers[ENTRIES_ADDED], numbers[GROUPS_COUNT] = short[4], len(groups)
     numbers[DURATION_S], numbers[PAIRS_MAX], numbers[PRODUCERS_COUNT] = short[5], short[6], 0
     numbers[ADDED], numbers[DUPLICATES] = short[7], short[8]
     to.reserve(NUMBERS_COUNT * LENGTH_SIZE_MAX)
-    for index in range(NUMBERS_COUNT):
+    for index in range(DURATION_S):
+        to.at = write_length(to.at, numbers[index])
+    if groups:
+        for group in groups:
+            append_group(to, group, compress)
+        to.reserve(NUMBERS_COUNT * LENGTH_SIZE_MAX)
+    for index in range(DURATION_S, NUMBERS_COUNT):
         to.at = write_length(to.at, numbers[index])
     return 0
 
@@ -179,10 +187,18 @@ cdef tuple take_short(NodeDecoder decoder, const unsigned char **place, const un
     cdef u64 nodes_count = 0
     cdef Place last_id, max_deleted_id
     cdef object key, packed, node
+    cdef list groups
     if not read_length(&at, end, &nodes_count) or nodes_count != 1:
         return None
     node_at = at
-    if not skip_string(&at, end) or not skip_string(&at, end) or not take_numbers(&at, end, numbers):
+    if not skip_string(&at, end) or not skip_string(&at, end) or not take_numbers(&at, end, numbers, LENGTH, DURATION_S):
+        return None
+    if not numbers[LENGTH] <= numbers[ENTRIES_ADDED] <= ENTRIES_ADDED_MAX:
+        return None
+    groups = take_groups(&at, end, numbers[GROUPS_COUNT], numbers[ENTRIES_ADDED])
+    if groups is None or not take_numbers(&at, end, numbers, DURATION_S, NUMBERS_COUNT) or numbers[PRODUCERS_COUNT]:
+        return None
+    if not 1 <= numbers[DURATION_S] <= DURATION_S_MAX or not 1 <= numbers[PAIRS_MAX] <= PAIRS_COUNT_MAX:
         return None
     decoder.has_entries = decoder.has_nodes = False
     node = decoder.read_node(&node_at, end)
@@ -196,22 +212,19 @@ cdef tuple take_short(NodeDecoder decoder, const unsigned char **place, const un
     place[0] = at
     return (
         decoder.take_block(), node, make_id(&last_id), make_id(&max_deleted_id), numbers[ENTRIES_ADDED],
-        numbers[DURATION_S], numbers[PAIRS_MAX], numbers[ADDED], numbers[DUPLICATES],
+        numbers[DURATION_S], numbers[PAIRS_MAX], numbers[ADDED], numbers[DUPLICATES], groups,
     )
 
 
-cdef bint take_numbers(const unsigned char **place, const unsigned char *end, u64 *numbers) noexcept:
-    """Read the numbers that follow a node, and move `place` past them. Returns False if they are incomplete, out of
-    range, or those of a stream that is not short."""
+cdef bint take_numbers(
+    const unsigned char **place, const unsigned char *end, u64 *numbers, int first, int past
+) noexcept:
+    """Read some of the numbers that follow a node, and move `place` past them. Returns False if they are incomplete."""
     cdef int index
-    for index in range(NUMBERS_COUNT):
+    for index in range(first, past):
         if not read_length(place, end, &numbers[index]):
             return False
-    if numbers[GROUPS_COUNT] or numbers[PRODUCERS_COUNT]:
-        return False
-    if not numbers[LENGTH] <= numbers[ENTRIES_ADDED] <= ENTRIES_ADDED_MAX:
-        return False
-    return 1 <= numbers[DURATION_S] <= DURATION_S_MAX and 1 <= numbers[PAIRS_MAX] <= PAIRS_COUNT_MAX
+    return True
 
 
 def refuse(data, ms, seq, ends):

@@ -20,9 +20,10 @@ from headrace.persistence.rdb.primitives import IS_COMPILED, crc64
 from headrace.persistence.rdb.source import Source
 from headrace.persistence.rdb.stream import WITH_RELEASED, encode_stream, read_stream
 from headrace.persistence.snapshot import key_records, snapshot
+from headrace.store.database import Store
 from headrace.store.group import Group
 from headrace.store.ids import ID_MAX, make_id, parse_id
-from headrace.store.image import KeyImage, ShortStreamsImage, stream_image
+from headrace.store.image import KeyImage, ShortStreamsImage, parts_now, stream_image
 from headrace.store.limits import Limits
 from headrace.store.stream import Stream
 from support.inprocess import START_MS, Rig
@@ -278,9 +279,67 @@ SHORT = {
     "large numbers": ("XADD s 18446744073709551615-5 f v", "XSETID s 18446744073709551615-18446744073709551615"),
     "fields that repeat": tuple(f"XADD s {number}-0 name {'v' * number}" for number in range(1, 20)),
 }
+TEN = tuple(f"XADD s {number}-1 f v" for number in range(1, 11))
+# Short streams with groups, which only files have in this form.
+WITH_GROUPS = {
+    "a group": ("XADD s 1-1 f v", "XGROUP CREATE s g 0"),
+    "a group that has read": (*TEN, "XGROUP CREATE s g 0", "XREADGROUP GROUP g c NOACK COUNT 4 STREAMS s >"),
+    "groups": (
+        *TEN,
+        *(f"XGROUP CREATE s {name} 3-1 ENTRIESREAD {number}" for number, name in enumerate(("z", "-0", "7", "g" * 40))),
+        "XGROUP CREATE s last 18446744073709551615-18446744073709551615",
+    ),
+    "consumers without entries": (
+        *TEN,
+        "XGROUP CREATE s g 0",
+        *(f"XGROUP CREATECONSUMER s g {name}" for name in ("z", "12", "a" * 30)),
+    ),
+    "pending entries": (*TEN, "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >", "XACK s g 4-1 10-1"),
+    "pending entries of several owners": (
+        *TEN,
+        "XGROUP CREATE s g 0",
+        "XGROUP CREATE s h 5-1",
+        "XREADGROUP GROUP g z COUNT 3 STREAMS s >",
+        "XREADGROUP GROUP g a COUNT 4 STREAMS s >",
+        "XREADGROUP GROUP h z STREAMS s >",
+        "XCLAIM s g b 0 2-1 7-1 TIME 9 RETRYCOUNT 70000",
+        "XCLAIM s g z 0 6-1 TIME 8 RETRYCOUNT 9223372036854775807",
+    ),
+    "all pending entries of a group acknowledged": (
+        *TEN,
+        "XGROUP CREATE s g 0",
+        "XREADGROUP GROUP g c COUNT 2 STREAMS s >",
+        "XACK s g 1-1 2-1",
+    ),
+    "pending entries that were removed": (
+        *TEN,
+        "XGROUP CREATE s g 0",
+        "XREADGROUP GROUP g c STREAMS s >",
+        "XDEL s 10-1",
+        "XTRIM s MAXLEN 0",
+        "XADD s 11-1 f v",
+    ),
+}
 LONG = {
     "no entry": ("XGROUP CREATE s g $ MKSTREAM", "XGROUP DESTROY s g"),
-    "a group": ("XADD s 1-1 f v", "XGROUP CREATE s g 0"),
+    "many groups": ("XADD s 1-1 f v", *(f"XGROUP CREATE s {number} 0" for number in range(9))),
+    "many consumers": (
+        "XADD s 1-1 f v",
+        "XGROUP CREATE s g 0",
+        *(f"XGROUP CREATECONSUMER s g {number}" for number in range(17)),
+    ),
+    "many pending entries": (
+        *(f"XADD s {number} f v" for number in range(1, 66)),
+        "XGROUP CREATE s g 0",
+        "XREADGROUP GROUP g c STREAMS s >",
+    ),
+    "a released entry": (
+        *TEN,
+        "XGROUP CREATE s g 0",
+        "XREADGROUP GROUP g c COUNT 2 STREAMS s >",
+        "XNACK s g FAIL IDS 1 2-1",
+    ),
+    "a group with a policy": ("XADD s 1-1 f v", "XGROUP CREATE s g 0", "XGROUP CONFIG s g MAX-DELIVERIES 3"),
     "a removed entry": ("XADD s 1-1 f v", "XADD s 2-1 f v", "XDEL s 2-1"),
     "a trimmed entry": ("XADD s 1-1 f v", "XADD s 2-1 f v", "XTRIM s MAXLEN 1"),
     "a producer": ("XADD s IDMP p i * f v",),
@@ -288,6 +347,28 @@ LONG = {
     "many bytes": (f"XADD s 1-1 f {'v' * 4000}",),
     "many entries": tuple(f"XADD s {number}-0 f v" for number in range(1, 102)),
 }
+GROUP_STEPS = some.one_of(
+    some.builds(
+        "XREADGROUP GROUP {} {} COUNT {} STREAMS s >".format,
+        some.sampled_from("gh"),
+        some.sampled_from("abc"),
+        some.integers(1, 4),
+    ),
+    some.builds("XACK s g {}-1".format, some.integers(1, 10)),
+    some.builds(
+        "XCLAIM s {} {} 0 {}-1 TIME {} RETRYCOUNT {} FORCE".format,
+        some.sampled_from("gh"),
+        some.sampled_from("abc"),
+        some.integers(1, 12),
+        some.integers(0, 9),
+        some.integers(0, 99),
+    ),
+    some.builds("XNACK s g FAIL IDS 1 {}-1".format, some.integers(1, 10)),
+    some.builds("XDEL s {}-1".format, some.integers(9, 12)),
+    some.builds("XADD s * f {}".format, some.integers(0, 9)),
+    some.builds("XGROUP DELCONSUMER s g {}".format, some.sampled_from("abc")),
+    some.builds("XGROUP SETID s g {}-1".format, some.integers(0, 9)),
+)
 KEYS = (b"s", b"", b"12", b"-7", b"-0", b"007", b"3000000000", b"k" * 30)
 
 
@@ -309,6 +390,64 @@ def test_short_streams_are_written_many_at_a_time_as_they_are_one_by_one(form: M
             records = b"".join(record for key in whole for record in key_records(key))
             assert b"".join(record for _, record in snapshot(parts)) == records
             assert all(each.pack_streams(parts[0].streams, expires) == records for each in CODECS)
+
+
+def encoded_short(form: ModuleType, stream: Stream) -> bytes:
+    short = stream.short()
+    assert short is not None
+    value = form.encode_short_value(short, False)
+    assert isinstance(value, bytes)
+    return value
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", WITH_GROUPS)
+def test_short_streams_with_groups_are_written_and_read_as_others_are(form: ModuleType, name: str) -> None:
+    stream = stream_of(*WITH_GROUPS[name])
+    data = encoded_short(form, stream)
+    assert data == encoded(stream)
+    twin = Stream.of_short(form.read_short_value(data, 0), Limits())
+    assert_same(twin, decoded(data))
+    assert told(twin) == told(stream)
+    assert twin.short() == decoded(data).short()
+
+
+@pytest.mark.parametrize("name", WITH_GROUPS)
+def test_records_are_made_of_short_streams_without_groups_only(name: str) -> None:
+    stream = stream_of(*WITH_GROUPS[name])
+    for form in CODECS:
+        with pytest.raises(ValueError, match="groups"):
+            form.pack_streams([(b"s", stream.short())], {})
+    store = Store()
+    store.databases[0].put(b"s", stream)
+    assert [type(part) for part in parts_now(store)] == [KeyImage]
+    assert [type(part) for part in parts_now(store, lambda value: None)] == [ShortStreamsImage]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pending_entries_of_a_copy_that_are_damaged_are_refused(form: ModuleType) -> None:
+    short = stream_of(*WITH_GROUPS["pending entries of several owners"]).short()
+    assert short is not None
+    name, last_id, entries_read, consumers, block = short[9][0]
+    for damaged in (block[:-1], block + bytes(3), block[:-8] + (3).to_bytes(8, "little"), block[:-8] + b"\xff" * 8):
+        group = (name, last_id, entries_read, consumers, damaged)
+        with pytest.raises(ValueError, match=r"block|no such consumer"):
+            form.encode_short_value((*short[:9], [group]), False)
+        with pytest.raises(ValueError, match=r"block|no such consumer"):
+            Stream.of_short((*short[:9], [group]), Limits())
+
+
+@settings(max_examples=150, deadline=None)
+@given(some.lists(GROUP_STEPS, max_size=30))
+def test_whatever_was_done_to_a_short_stream_it_is_written_and_read_as_others_are(steps: list[str]) -> None:
+    stream = stream_of(*TEN, "XGROUP CREATE s g 0", "XGROUP CREATE s h 5-1", *steps)
+    data = encoded(stream)
+    for form in FORMS:
+        if stream.short() is not None:
+            assert encoded_short(form, stream) == data
+        read = form.read_short_value(data, 0)
+        if read is not None:
+            assert_same(Stream.of_short(read, Limits()), decoded(data))
 
 
 @pytest.mark.parametrize("name", LONG)
@@ -360,7 +499,7 @@ def assert_same(stream: Stream, other: Stream) -> None:
     assert stream.nodes.nodes == other.nodes.nodes
     assert list(stream.nodes.first_ids) == list(other.nodes.first_ids)
     assert (stream.nodes.settled_id, stream.log.first_id) == (other.nodes.settled_id, other.log.first_id)
-    assert stream.limits == other.limits
+    assert (stream.limits, stream.log.has_strays) == (other.limits, other.log.has_strays)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -395,7 +534,15 @@ def test_a_call_reads_a_few_kilobytes_of_short_streams(form: ModuleType) -> None
 
 
 # Of `LONG`, streams that have more than one node, or another thing that no short stream has in a file.
-NOT_READ_AS_SHORT = {"no entry", "a group", "a producer", "many entries"}
+NOT_READ_AS_SHORT = {
+    "no entry",
+    "many groups",
+    "many consumers",
+    "many pending entries",
+    "a released entry",
+    "a producer",
+    "many entries",
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -434,11 +581,14 @@ def test_a_node_with_deleted_entries_is_read_as_it_is(form: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_damaged_short_streams_are_left_to_the_reader_of_all_streams(form: ModuleType) -> None:
+@pytest.mark.parametrize(
+    "example", [SHORT["several entries"], WITH_GROUPS["pending entries of several owners"]], ids=("entries", "groups")
+)
+def test_damaged_short_streams_are_left_to_the_reader_of_all_streams(form: ModuleType, example: list[str]) -> None:
     """It says what is wrong. What the other one reads of a changed byte is the same stream."""
     for shown in DAMAGED.values():
         assert form.read_short_value(bytes.fromhex(shown), 0) is None
-    data = encoded(stream_of(*SHORT["several entries"]))
+    data = encoded(stream_of(*example))
     for size in range(len(data)):
         assert form.read_short_value(data[:size], 0) is None
         assert form.read_short(b"\x1b\1k" + data[:size], 0) == ([], 0)

@@ -431,6 +431,56 @@ def test_a_table_of_columns_has_the_same_owned_entries(seed: int, kind: str) -> 
         copy.table.check(copy.consumers)
 
 
+@needs_both
+@pytest.mark.parametrize("seed", range(6))
+def test_a_block_has_all_entries_for_either_form(seed: int) -> None:
+    source = random.Random(seed)
+    for count in range(0, 40, 3):
+        one, other = Subject(pending_table_plain), Subject(pending_table)
+        for turn in range(6):
+            ids = [halves(source, "edges") for _ in range(count)]
+            dropped = ids[turn::4]
+            for each in (one, other):
+                each.deliver(list(dict.fromkeys(ids)), NAMES[turn % 3], turn, turn + 1)
+                each.table.drop_all(dropped)
+        if len(one.table) > pending_table_plain.BLOCK_COUNT_MAX:
+            continue
+        blocks = [each.table.block(list(each.consumers.values())) for each in (one, other)]
+        assert blocks[0] == blocks[1]
+        for form in (pending_table_plain, pending_table):
+            copy = Subject(form)
+            copy.deliveries += copy.table.take_block(blocks[0], list(copy.consumers.values()))
+            copy.table.check(copy.consumers)
+            assert rows(copy.table.walk()) == rows(one.table.walk())
+
+
+@forms
+def test_no_block_is_made_of_many_entries_released_ones_or_those_of_others(form: ModuleType) -> None:
+    subject = Subject(form)
+    consumers = list(subject.consumers.values())
+    subject.deliver([make_id(number, 0) for number in range(65)], b"b", 1, 1)
+    with pytest.raises(ValueError, match="more pending entries"):
+        subject.table.block(consumers)
+    subject.table.drop_all([make_id(7, 0)])
+    assert len(subject.table.block(consumers)) == 64 * 40
+    with pytest.raises(ValueError, match="no consumer"):
+        subject.table.block(consumers[:1])
+    subject.table.release(make_id(8, 0), 2)
+    with pytest.raises(ValueError, match="no consumer"):
+        subject.table.block(consumers)
+
+
+@forms
+def test_a_damaged_block_is_refused(form: ModuleType) -> None:
+    subject = Subject(form)
+    consumers = list(subject.consumers.values())
+    subject.deliver([make_id(number, 0) for number in range(3)], b"b", 1, 1)
+    block = subject.table.block(consumers)
+    for damaged in (block[:-1], block + b"x", block[:-8] + b"\xff" * 8, block[:-8] + bytes([9, *[0] * 7]), block * 22):
+        with pytest.raises(ValueError, match=r"."):
+            Subject(form).table.take_block(damaged, consumers)
+
+
 @forms
 @pytest.mark.parametrize(
     "wrong",
