@@ -35,6 +35,7 @@ from .policies.rules import NO_POLICY, PendingRules, RulesImage
 from .runs import RunsByTime
 
 __all__ = [
+    "BLOCK_COUNT_MAX",
     "CONSUMER_SIZE",
     "DELIVERY_COUNT_MAX",
     "DELIVERY_SIZE",
