@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from ...store.errors import NUL
 from ..core.sorted_runs import sort_in_steps
-from ..execution.slices import STEP_COUNT
-from .numbered import Numbers, by_bytes_too, numbers_of
+from ..execution.slices import STEP_COUNT, result_of
+from .numbered import elements_at, in_order, numbers_of
 from .partial_sort import sort_part
 from .patterns import until_nul
 
 try:
-    from .number_order import sorted_by_numbers
+    from .number_order import NumberOrder
 except ImportError:  # there was no C compiler at installation
-    from .number_order_plain import sorted_by_numbers
+    from .number_order_plain import NumberOrder  # type: ignore[assignment]
 
 # The last step returns elements.
 Elements = Generator[None, None, list[bytes]]
@@ -23,73 +23,51 @@ Elements = Generator[None, None, list[bytes]]
 
 def sort_few_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *, reverse: bool) -> list[bytes]:
     """Like `sort_by_numbers`, at once."""
-    texts = elements if weights is None else [weight if weight is not None else b"0" for weight in weights]
-    found = sorted_by_numbers(elements, texts, reverse)
-    if found is not None:
+    order = NumberOrder(elements, reverse)
+    if not order.add(elements if weights is None else [b"0" if weight is None else weight for weight in weights]):
+        found: list[bytes] = result_of(_sort_by_other_numbers(elements, weights, reverse=reverse))
         return found
-    numbers = numbers_of(texts)
-    places = sorted(range(len(numbers)), key=numbers.__getitem__, reverse=reverse)
-    return by_bytes_too(elements, numbers, places, reverse=reverse)
+    while order.merge(STEP_COUNT):
+        pass
+    return order.take(0, len(elements))
 
 
 def sort_by_numbers(elements: list[bytes], weights: list[bytes | None] | None, *, reverse: bool) -> Elements:
     """The elements in the order of their weights, or of their own numbers; those of one number are ordered by their
     bytes. A missing weight is 0. Raises GenericError if a weight is no number."""
-    # Freed at once, unlike the objects of a list.
-    numbers = array("d")
-    unsorted: list[int] = []
-    for start in range(0, len(elements), STEP_COUNT):
-        if weights is None:
-            numbers.extend(numbers_of(elements[start : start + STEP_COUNT]))
-        else:
-            part = weights[start : start + STEP_COUNT]
-            numbers.extend(numbers_of([weight if weight is not None else b"0" for weight in part]))
-        unsorted.extend(range(start, len(numbers)))
+    order = NumberOrder(elements, reverse)
+    for texts in _texts_by_step(elements, weights):
+        if not order.add(texts):
+            found = yield from _sort_by_other_numbers(elements, weights, reverse=reverse)
+            return found
         yield
-    places = yield from sort_in_steps(unsorted, numbers.__getitem__, reverse=reverse)
-    unsorted.clear()
+    while order.merge(STEP_COUNT):
+        yield
     ordered: list[bytes] = []
-    start = 0
-    while start < len(places):
-        end = _end_of_step(numbers, places, start)
-        if end > start:
-            ordered += by_bytes_too(elements, numbers, places[start:end], reverse=reverse)
-            # The objects of a million places would be freed at once.
-            places[start:end] = [0] * (end - start)
-            yield
-        else:
-            number = numbers[places[start]]
-            while end < len(places) and numbers[places[end]] == number:
-                end += 1
-                if not end % STEP_COUNT:
-                    yield
-            found = yield from _taken(elements, places, start, end)
-            ordered += yield from sort_in_steps(found, None, reverse=reverse)
-        start = end
+    for start in range(0, len(elements), STEP_COUNT):
+        ordered += order.take(start, start + STEP_COUNT)
+        yield
     return ordered
 
 
-def _taken(elements: list[bytes], places: list[int], start: int, end: int) -> Elements:
-    """The elements at the places between two indexes. The objects of these places are freed in the same steps."""
-    found: list[bytes] = []
-    for first in range(start, end, STEP_COUNT):
-        last = min(first + STEP_COUNT, end)
-        found += [elements[place] for place in places[first:last]]
-        places[first:last] = [0] * (last - first)
+def _sort_by_other_numbers(elements: list[bytes], weights: list[bytes | None] | None, *, reverse: bool) -> Elements:
+    """Like `sort_by_numbers`, for numbers in any spelling."""
+    # Freed at once, unlike the objects of a list.
+    numbers = array("d")
+    for texts in _texts_by_step(elements, weights):
+        numbers.extend(numbers_of(texts))
         yield
-    return found
+    ordered = yield from in_order(elements, numbers, reverse=reverse)
+    return ordered
 
 
-def _end_of_step(numbers: Numbers, places: list[int], start: int) -> int:
-    """The end of the places of a step, before those of a number that does not end in it; `start` if there are no
-    others."""
-    end = start + STEP_COUNT
-    if end >= len(places):
-        return len(places)
-    number = numbers[places[end]]
-    while end > start and numbers[places[end - 1]] == number:
-        end -= 1
-    return end
+def _texts_by_step(elements: list[bytes], weights: list[bytes | None] | None) -> Iterator[list[bytes]]:
+    """Yield the texts whose numbers count, some at a time."""
+    for start in range(0, len(elements), STEP_COUNT):
+        if weights is None:
+            yield elements[start : start + STEP_COUNT]
+        else:
+            yield [b"0" if weight is None else weight for weight in weights[start : start + STEP_COUNT]]
 
 
 def sort_few_by_own_texts(elements: list[bytes], *, reverse: bool, is_stored: bool) -> list[bytes]:
@@ -148,5 +126,5 @@ def sort_by_texts(
         yield from sort_part(keys, places, start, stop)
     else:
         places = yield from sort_in_steps(places, keys.__getitem__, reverse=False)
-    found = yield from _taken(elements, places, 0, len(places))
+    found = yield from elements_at(elements, places, 0, len(places))
     return found
