@@ -504,6 +504,9 @@ class FileReader:
                 if not small:
                     break
                 values = self._small_values(small)
+            # The policy lines that may follow are those of the last one.
+            last_ms = values[-1][2] if values else None
+            self._is_left_out = self._drops_expired and last_ms is not None and last_ms < self._now_ms
             if self._drops_expired:
                 now_ms = self._now_ms
                 self.expired_keys += [

@@ -259,12 +259,15 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_lines, "SOURCES", (source,))
 
 
+# Streams with a removed entry, as a short one is written without lines.
 FILL = (
+    'XADD "a \\r\\n b" 0-1 f v',
     'XADD "a \\r\\n b" 1-1 f v',
-    'XGROUP CREATE "a \\r\\n b" g 0',
+    'XDEL "a \\r\\n b" 0-1',
     "SELECT 5",
+    "XADD s 0-1 f v",
     "XADD s 1-1 f v",
-    "XGROUP CREATE s g 0",
+    "XDEL s 0-1",
 )
 FILLED = [(0, [b"NOTE", b"a \r\n b", b"1"], 1), (5, [b"NOTE", b"s", b"1"], 1)]
 
@@ -321,7 +324,7 @@ def test_a_line_that_makes_no_sense_is_damage_of_an_rdb_file(
 ) -> None:
     monkeypatch.setattr(stored_lines, "SOURCES", (lambda key, stream: iter([[b"NOTE", b"bad"]]),))
     server = LoggingServer(tmp_path, appendonly=False)
-    server.call("XADD s 1-1 f v", "XGROUP CREATE s g 0", "SAVE")
+    server.call(*FILL, "SAVE")
     server.stop()
     with pytest.raises((LoadError, RdbError), match="A policy line cannot be applied: no such note"):
         LoggingServer(tmp_path, appendonly=False)

@@ -254,7 +254,7 @@ def test_streams_of_a_run_have_the_entries_and_counters_of_their_records(form: M
     sent = b"".join(WHOLE)
     streams = form.read_streams([STREAMS, b"", sent, b"5"], 100, 70)
     assert [key for key, _ in streams] == [b"s", b"t"]
-    assert [short[1:] for _, short in streams] == [(None, make_id(9, 0), 0, 5, 100, 70, 0, 0)] * 2
+    assert [short[1:] for _, short in streams] == [(None, make_id(9, 0), 0, 5, 100, 70, 0, 0, [])] * 2
     bodies = [Body.of_block(short[0]) for _, short in streams]
     assert [body.ids(0, body.count) for body in bodies] == [[make_id(1, 0)], [make_id(3, 7), make_id(4, 0)]]
     added = [

@@ -16,7 +16,7 @@ from headrace.persistence.snapshot import snapshot
 from headrace.store.database import Store
 from headrace.store.group import Group
 from headrace.store.ids import parse_id
-from headrace.store.image import StreamImage, parts_now
+from headrace.store.image import KeyImage, StreamImage, parts_now, value_image
 from headrace.store.limits import Limits
 from headrace.store.policies import lines
 from headrace.store.stream import Stream
@@ -66,10 +66,12 @@ def test_the_lines_of_a_key_follow_it(store: Store, compress: bool) -> None:
         if isinstance(part, FilePolicy):
             assert part.db_index == last[0]
             found[last].append(part.words)
-        elif isinstance(part, FileKey):
-            last = part.db_index, part.key
-            found[last] = []
-    found.pop((0, b"string"), None)
+        elif isinstance(part, FileKey | FileKeys):
+            for key in (part,) if isinstance(part, FileKey) else part.keys():
+                last = key.db_index, key.key
+                found[last] = []
+    for index in (0, 3):
+        del found[index, b"string"]
     assert found == {(index, key): expected_lines(key) for index in (0, 3) for key in KEYS}
 
 
@@ -92,6 +94,23 @@ def test_the_lines_of_a_key_that_is_left_out_are_left_out(store: Store) -> None:
             keys.add((part.db_index, part.key))
     assert (0, KEYS[0]) not in keys | policy_keys
     assert len(policy_keys) == 2 * len(KEYS) - 1
+
+
+def test_the_lines_of_a_short_stream_come_after_a_key_that_is_left_out(store: Store) -> None:
+    """The first key has too many groups to be read with others."""
+    values = [store.databases[0].keys[key] for key in KEYS[:2]]
+    assert isinstance(values[0], Stream)
+    for number in range(9):
+        values[0].add_group(Group(b"%d" % number, 0))
+    images = [
+        KeyImage(0, key, value_image(value), expires_ms)
+        for key, value, expires_ms in zip(KEYS, values, (5, None), strict=False)
+        if isinstance(value, Stream)
+    ]
+    data = b"".join(write_file(images, {}, now_ms=NOW_MS, compress=False))
+    parts = list(FileReader(iter([data]), Limits(), now_ms=NOW_MS).parts())
+    assert [key for part in parts if isinstance(part, FileKeys) for key, _, _ in part.values] == [KEYS[1]]
+    assert [part.words for part in parts if isinstance(part, FilePolicy)] == expected_lines(KEYS[1])
 
 
 def test_a_damaged_line_is_an_error(store: Store) -> None:
