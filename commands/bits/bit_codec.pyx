@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Counting and combining the bits of long strings, for installations with a C compiler: `bit_codec_plain` in C.
+"""Counting, finding and combining the bits of long strings, for installations with a C compiler: `bit_codec_plain` in C.
 
 Both modules behave alike and are tested by the same tests.
 """
@@ -64,6 +64,26 @@ def count_ones(text not None, Py_ssize_t start, Py_ssize_t stop):
     if not 0 <= start <= stop <= PyBytes_GET_SIZE(text):
         raise IndexError("no such bytes")
     return headrace_ones(<const u8 *>PyBytes_AS_STRING(text) + start, stop - start)
+
+
+def byte_other_than(int byte, text not None, Py_ssize_t start, Py_ssize_t stop):
+    """See `bit_codec_plain`."""
+    if not PyBytes_Check(text):
+        raise TypeError("bytes were expected")
+    if not 0 <= start <= stop <= PyBytes_GET_SIZE(text):
+        raise IndexError("no such bytes")
+    cdef const u8 *at = <const u8 *>PyBytes_AS_STRING(text)
+    cdef Py_ssize_t index = start
+    cdef u64 same, words[4]
+    memset(&same, byte, sizeof(same))
+    while stop - index >= <Py_ssize_t>sizeof(words):
+        memcpy(words, at + index, sizeof(words))
+        if (words[0] ^ same) | (words[1] ^ same) | (words[2] ^ same) | (words[3] ^ same):
+            break
+        index += sizeof(words)
+    while index < stop and at[index] == byte:
+        index += 1
+    return index
 
 
 def combined(bytes operation not None, list texts not None):

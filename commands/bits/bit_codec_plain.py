@@ -22,6 +22,22 @@ def count_ones(text: bytes, start: int, stop: int) -> int:
     return sum([int.from_bytes(text[begin : min(begin + PIECE_SIZE, stop)], "big").bit_count() for begin in pieces])
 
 
+def byte_other_than(byte: int, text: bytes, start: int, stop: int) -> int:
+    """The index of the first byte from `start` on, before `stop`, that is another; `stop` if there is none.
+
+    Raises IndexError if the text has not all.
+    """
+    if not 0 <= start <= stop <= len(text):
+        raise IndexError("no such bytes")
+    alone = bytes((byte,))
+    for begin in range(start, stop, PIECE_SIZE):
+        end = min(begin + PIECE_SIZE, stop)
+        rest = text[begin:end].lstrip(alone)
+        if rest:
+            return end - len(rest)
+    return stop
+
+
 def combined(operation: bytes, texts: list[bytes]) -> bytes:
     """The result of an operation of BITOP, in capitals, on one text for NOT, on two or more for DIFF, DIFF1 and ANDOR.
     Zeros follow the shorter texts."""

@@ -1,21 +1,11 @@
-"""Counting and finding bits in a range of a string. Bit 0 is the highest bit of the first byte.
-
-Long strings are searched in pieces, each as one integer, so that no more than a piece is copied at a time.
-"""
+"""Counting and finding bits in a range of a string. Bit 0 is the highest bit of the first byte."""
 
 from __future__ import annotations
 
-from typing import Final
-
 try:
-    from .bit_codec import count_ones
+    from .bit_codec import byte_other_than, count_ones
 except ImportError:  # there was no C compiler at installation
-    from .bit_codec_plain import count_ones
-
-# Bytes that are searched as one integer. The processor's cache holds several of these.
-PIECE_SIZE: Final = 1 << 16
-# What a search for a 0 or for a 1 skips.
-_WITHOUT: Final = (b"\xff" * PIECE_SIZE, bytes(PIECE_SIZE))
+    from .bit_codec_plain import byte_other_than, count_ones
 
 
 def count_bits(text: bytes, first: int, last: int) -> int:
@@ -32,17 +22,15 @@ def find_bit(text: bytes, bit: int, first: int, last: int) -> int | None:
 
     Returns None if there is none.
     """
-    end_byte = (last >> 3) + 1
-    for begin in range(first >> 3, end_byte, PIECE_SIZE):
-        end = min(begin + PIECE_SIZE, end_byte)
-        piece = text[begin:end]
-        if piece == _WITHOUT[bit][: end - begin]:
-            continue
-        number = int.from_bytes(piece, "big")
-        if not bit:
-            number ^= (1 << 8 * (end - begin)) - 1
-        if 8 * begin < first:
-            number &= (1 << (8 * end - first)) - 1
-        if number and 8 * end - number.bit_length() <= last:
-            return 8 * end - number.bit_length()
-    return None
+    # A byte whose bits all have the other value.
+    without = 0x00 if bit else 0xFF
+    index, end = first >> 3, (last >> 3) + 1
+    # Of the first byte, only the bits from `first` on.
+    wanted = (text[index] ^ without) & (0xFF >> (first & 7))
+    if not wanted:
+        index = byte_other_than(without, text, index + 1, end)
+        if index == end:
+            return None
+        wanted = text[index] ^ without
+    found = 8 * index + 8 - wanted.bit_length()
+    return found if found <= last else None

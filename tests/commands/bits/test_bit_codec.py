@@ -1,4 +1,4 @@
-"""Bits are counted and combined alike in both forms."""
+"""Bits are counted, found and combined alike in both forms."""
 
 from __future__ import annotations
 
@@ -35,6 +35,28 @@ def test_the_ones_of_some_bytes_are_counted(form: ModuleType, size: int) -> None
 def test_bytes_that_are_not_there_are_not_counted(form: ModuleType, start: int, stop: int) -> None:
     with pytest.raises(IndexError):
         form.count_ones(b"abc", start, stop)
+
+
+@in_both_forms
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("byte", [0, 0xFF])
+def test_the_first_byte_that_is_another_is_found(form: ModuleType, size: int, byte: int) -> None:
+    alike = bytes((byte,)) * size
+    for start, stop in ((0, size), (size // 3, size - size // 5)):
+        assert form.byte_other_than(byte, alike, start, stop) == stop
+        for place in {start, (start + stop) // 2, stop - 1} & set(range(start, stop)):
+            # Another byte after it does not matter, nor one before the start.
+            text = (
+                bytes((1,)) * start + alike[start:place] + bytes((place % 254 + 1,)) + bytes((7,)) * (size - place - 1)
+            )
+            assert form.byte_other_than(byte, text, start, stop) == place
+
+
+@in_both_forms
+@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (0, 4), (2, 1)])
+def test_no_byte_is_found_that_is_not_there(form: ModuleType, start: int, stop: int) -> None:
+    with pytest.raises(IndexError):
+        form.byte_other_than(0, b"abc", start, stop)
 
 
 def combined_bits(operation: bytes, bits: list[int]) -> int:

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 import pytest
 
-from headrace.commands.bits.ranges import PIECE_SIZE
+from headrace.commands.bits.bit_codec_plain import PIECE_SIZE
 from support.inprocess import Rig
 
 RAW = b"$3\r\nraw\r\n"

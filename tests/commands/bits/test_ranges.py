@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from headrace.commands.bits.ranges import PIECE_SIZE, count_bits, find_bit
+from headrace.commands.bits.bit_codec_plain import PIECE_SIZE
+from headrace.commands.bits.ranges import count_bits, find_bit
 
 LONG_SIZE = 2 * PIECE_SIZE + 5
 # Each differs from the others in where the first 1 and the first 0 are.
