@@ -26,7 +26,7 @@ except ImportError:  # there was no C compiler at installation
 LIMIT_NEGATIVE: Final = b"LIMIT can't be negative"
 
 # Members of the first part that is looked at, at least; others have more.
-PART_COUNT_MIN: Final = 16
+PART_COUNT_MIN: Final = 4
 
 # The members of a result, a part at a time; the parts are made of so many members of a set.
 Parts = Iterator[list[bytes]]
@@ -146,7 +146,7 @@ def _all_integers(sets: list[SetValue | None]) -> PackedIntegers:
 
 def _integers_of_first(sets: list[SetValue | None]) -> PackedIntegers:
     first = sets[0]
-    if first is None:
+    if first is None or first in sets[1:]:
         return PackedIntegers()
     return first.integers.difference([value.integers for value in sets[1:] if value is not None])
 
@@ -167,13 +167,17 @@ def _members(parts: Parts, *, may_repeat: bool) -> list[bytes]:
 def _steps(context: Context, parts: Parts, *, may_repeat: bool) -> Steps:
     """Like `_members`, a part at a time."""
     found: list[bytes] = []
+    if not may_repeat:
+        for part in parts:
+            found += part
+            yield
+        return found
     # What has arrived; a table of Python would grow in one step.
     known = SetValue(context.limits)
     known.become_table()
     for part in parts:
-        if may_repeat:
-            part = known.lacking(part)
-            known.add_all(part)
+        part = known.lacking(part)
+        known.add_all(part)
         found += part
         yield
     context.store.garbage.add_value(known)
@@ -217,6 +221,8 @@ def _store(context: Context, argv: list[bytes], operation: Operation, event: Eve
 def _read(context: Context, argv: list[bytes], operation: Operation) -> Reply:
     """The members of a result; Blocked or POSTPONED while many are combined."""
     sets = _sets(context, argv[1:])
+    if not operation.measure(sets):
+        return SetReply([])
     if _are_integers(sets):
         return _integers(context, operation.combine_integers(sets))
     parts = operation.combine(sets, STEP_COUNT)
@@ -239,18 +245,28 @@ def _pieces(numbers: PackedIntegers) -> Iterator[bytes]:
         yield bulks(numbers.between(start, start + STEP_COUNT))
 
 
-def _count(context: Context, parts: Parts, limit: int, *, may_repeat: bool) -> Steps:
-    """The number of the different members of all parts, at most `limit`; a part at a time."""
-    known = SetValue(context.limits)
-    known.become_table()
+def _count(parts: Parts, limit: int) -> Steps:
+    """The number of the members of all parts, which are different, at most `limit`; a part at a time."""
     found = 0
     for part in parts:
-        found += known.add_all(part) if may_repeat else len(part)
+        found += len(part)
         if found >= limit:
+            return limit
+        yield
+    return found
+
+
+def _different_count(context: Context, parts: Parts, limit: int) -> Steps:
+    """Like `_count`, of parts that may have the same members."""
+    known = SetValue(context.limits)
+    known.become_table()
+    for part in parts:
+        known.add_all(part)
+        if len(known) >= limit:
             break
         yield
     context.store.garbage.add_value(known)
-    return min(found, limit)
+    return min(len(known), limit)
 
 
 def _card(context: Context, argv: list[bytes], operation: Operation) -> Reply:
@@ -276,22 +292,16 @@ def _card(context: Context, argv: list[bytes], operation: Operation) -> Reply:
     if _are_integers(sets):
         return min(len(operation.combine_integers(sets)), limit)
     parts = operation.combine(sets, max(min(limit, STEP_COUNT), PART_COUNT_MIN))
-    if _all_count(sets) > STEP_COUNT:
-        steps = _count(context, parts, limit, may_repeat=operation.may_repeat)
-        return carried_out(context, argv, operation.measure(sets), steps)
     if operation.may_repeat:
-        found: set[bytes] = set()
-        for part in parts:
-            found.update(part)
-            if len(found) >= limit:
-                return limit
-        return len(found)
-    members_count = 0
-    for part in parts:
-        members_count += len(part)
-        if members_count >= limit:
-            return limit
-    return members_count
+        if _all_count(sets) <= STEP_COUNT:
+            found: set[bytes] = set()
+            for part in parts:
+                found.update(part)
+                if len(found) >= limit:
+                    return limit
+            return len(found)
+        return carried_out(context, argv, operation.measure(sets), _different_count(context, parts, limit))
+    return carried_out(context, argv, operation.measure(sets), _count(parts, limit))
 
 
 @command(

@@ -19,7 +19,6 @@ from .combining import (
     common_count,
     difference_parts,
     intersection_parts,
-    members_in_parts,
     result_of_parts,
     union_parts,
 )
@@ -164,18 +163,6 @@ def _intersection(operands: Operands) -> Scores:
                 common.append((member, merged(aggregate, before, score)))
         pairs = common
     return dict(pairs)
-
-
-def _common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> int:
-    """The number of members that all values have, at most `limit` unless it is 0."""
-    found = 0
-    for members in members_in_parts(smallest, limit):
-        for other in others:
-            members = other.having(members)
-        found += len(members)
-        if limit and found >= limit:
-            return limit
-    return found
 
 
 def _difference(operands: Operands) -> Scores:
@@ -482,6 +469,4 @@ def zintercard(context: Context, argv: list[bytes]) -> Reply:
         return 0
     present.sort(key=len)
     smallest, others = present[0], present[1:]
-    if len(smallest) > STEP_COUNT:
-        return carried_out(context, argv, len(smallest), common_count(smallest, others, limit or INT64_MAX))
-    return _common_count(smallest, others, limit)
+    return carried_out(context, argv, len(smallest), common_count(smallest, others, limit or INT64_MAX))

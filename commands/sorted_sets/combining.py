@@ -18,7 +18,7 @@ Parts = Iterator[Pairs]
 # Members of which those that all values have are counted at once.
 MEMBERS_AT_ONCE: Final = 256
 # Members of the first part that is looked at, if few are wanted.
-MEMBERS_MIN: Final = 16
+MEMBERS_MIN: Final = 4
 # Tables of a union: a power of two, so that each is filled, grows and is freed in little time.
 TABLES_COUNT: Final = 512
 
@@ -97,8 +97,13 @@ def members_in_parts(value: SortedSetValue | SetValue, limit: int) -> Iterator[l
     sorted set are descending, as Redis looks at them."""
     count = min(max(limit, MEMBERS_MIN), MEMBERS_AT_ONCE) if limit else MEMBERS_AT_ONCE
     if isinstance(value, SetValue):
-        yield from value.parts(count)
-        return
+        cursor = 0
+        while True:
+            members, cursor = value.part(cursor, count)
+            yield members
+            if not cursor:
+                return
+            count = min(2 * count, MEMBERS_AT_ONCE)
     stop = len(value)
     while stop:
         start = max(stop - count, 0)
@@ -109,7 +114,7 @@ def members_in_parts(value: SortedSetValue | SetValue, limit: int) -> Iterator[l
 def common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> Steps:
     """The number of members that all values have, at most `limit`."""
     found = looked_at = 0
-    for members in members_in_parts(smallest, 0):
+    for members in members_in_parts(smallest, limit):
         looked_at += len(members)
         for other in others:
             members = other.having(members)
