@@ -7,12 +7,9 @@ cdef enum:
     NAMES_MAX = 512
     # Bytes that are copied at once.
     STRIDE = 16
-    # Places in which names are looked for: twice as many as names.
-    SLOTS_MAX = 2 * NAMES_MAX
 
 # The latest expiry time of a field: 48 bits.
 cdef i64 TIME_MAX = (<i64>1 << 48) - 1
-cdef u64 HASH_FACTOR = 0x9E3779B97F4A7C15ULL
 
 
 cdef inline size_t digits_size(i64 number) noexcept:
@@ -101,66 +98,6 @@ cdef inline void refer(const u8 *item, Py_ssize_t skip, Needle *needle) noexcept
     else:
         needle.data = <const char *>item + 1 + skip
         needle.size = item[0] - skip
-
-
-cdef inline u64 hash_of(const Needle *needle) noexcept:
-    cdef const u8 *at = <const u8 *>needle.data
-    cdef Py_ssize_t left = needle.size
-    cdef u64 found = <u64>left
-    while left >= HEAD_SIZE:
-        found = (found ^ head_of(at)) * HASH_FACTOR
-        found ^= found >> 32
-        at += HEAD_SIZE
-        left -= HEAD_SIZE
-    if left and needle.size >= HEAD_SIZE:
-        # The last bytes, with some before them.
-        found = (found ^ head_of(at + left - HEAD_SIZE)) * HASH_FACTOR
-    elif left:
-        found = (found ^ read_little(at, <int>left)) * HASH_FACTOR
-    return found >> 32
-
-
-cdef struct Names:
-    # Where names are in a block: each slot has the number of bytes before an item, plus one, or 0.
-    u32 slots[SLOTS_MAX]
-    u32 mask
-
-
-cdef inline u32 slot_of(const Names *names, const Block *block, const Needle *needle, Py_ssize_t skip) noexcept:
-    """Return the slot of the item that ends with the needle after its first `skip` bytes, else the empty one for it."""
-    cdef u32 slot = <u32>hash_of(needle) & names.mask
-    while names.slots[slot] and not ends_with(block.data + names.slots[slot] - 1, needle, skip):
-        slot = slot + 1 & names.mask
-    return slot
-
-
-cdef bint gather_names(Names *names, Block *block, Py_ssize_t skip, int step) noexcept:
-    """Note where items are, without their first `skip` bytes: of every `step` items, the first ones. They are
-    `NAMES_MAX` at most. Returns False if two are alike."""
-    cdef u8 *item = block.data
-    cdef u8 *end = item + block.size
-    cdef Needle needle
-    cdef u32 slot
-    cdef int index
-    names.mask = 15
-    while names.mask + 1 < 2 * (block.count // step):
-        names.mask = names.mask << 1 | 1
-    memset(names.slots, 0, (names.mask + 1) * sizeof(u32))
-    while item != end:
-        refer(item, skip, &needle)
-        slot = slot_of(names, block, &needle, skip)
-        if names.slots[slot]:
-            return False
-        names.slots[slot] = <u32>(item - block.data) + 1
-        for index in range(step):
-            item += item_size(item)
-    return True
-
-
-cdef bint has_twins(Block *block, Py_ssize_t skip, int step) noexcept:
-    """Whether two of the items are alike: see `gather_names`."""
-    cdef Names names
-    return not gather_names(&names, block, skip, step)
 
 
 cdef inline bint read_score_of(const Element *element, double *score) except -1:

@@ -20,42 +20,15 @@ include "score_text.pxi"
 include "../decimal_text.pxi"
 include "../listpack.pxi"
 include "packed_listpack.pxi"
+include "noted_names.pxi"
 
 
 cdef enum:
-    # With no more names, they are looked for one by one.
-    FEW_NAMES = 8
     # Bytes of a time, in an item of its own.
     TIME_SIZE = 8
     TIME_ITEM_SIZE = TIME_SIZE + LENGTHS_SIZE
     # Bytes of the items of a name, its text and its time at most.
     PAIR_SIZE_MAX = 2 * (LONG_SIZE + LENGTHS_SIZE) + TIME_ITEM_SIZE
-    # Pairs whose names are noted at a time, and how many of them are looked for before.
-    NOTED_COUNT = 64
-    LOOKED_MIN = 8
-    # With no more names than in a listpack of Redis, none are noted.
-    UNNOTED_MAX = 128
-    # As in `key_slots`.
-    SLOT_BITS = 12
-    SLOT_COUNT = 1 << SLOT_BITS
-    PLACE_BITS = 32
-
-
-cdef struct Noted:
-    # The pairs that have the names, and the block that they had then. They are not referred to: those that end give up
-    # what they have noted.
-    PyObject *owner
-    u8 *data
-    u32 size
-    # Names that were looked for since the block changed.
-    u32 looked_count
-    bint is_ready
-    Names names
-
-
-# Where the names of pairs are that were looked for last: of many names, each is found in the time that it takes in a
-# table, and no pairs take more memory.
-cdef Noted noted_pairs[NOTED_COUNT]
 
 
 cdef int replace_item(Block *block, u8 *item, bytes text) except -1:
@@ -94,55 +67,6 @@ cdef u8 *find_nth(Block *block, const Needle *needle, Py_ssize_t skip, int step)
         for index in range(step):
             item += item_size(item)
     return NULL
-
-
-cdef bint note_names(Names *names, Block *block, Py_ssize_t skip, int step, Py_ssize_t wanted) noexcept:
-    """Note where items are, if that is worth its time for so many texts that are looked for: see `find_noted`."""
-    cdef u32 count = block.count // step
-    return FEW_NAMES < count <= NAMES_MAX and wanted > FEW_NAMES and gather_names(names, block, skip, step)
-
-
-cdef u8 *find_noted(const Names *names, bint are_noted, Block *block, bytes text, Py_ssize_t skip, int step) noexcept:
-    """Return the item that is a text after its first `skip` bytes, of every `step` items only the first; NULL if there
-    is none. `are_noted`: what `note_names` has returned."""
-    cdef Needle needle
-    cdef u32 at
-    set_needle(&needle, text)
-    if not are_noted:
-        return find_nth(block, &needle, skip, step)
-    at = names.slots[slot_of(names, block, &needle, skip)]
-    return block.data + at - 1 if at else NULL
-
-
-cdef inline u64 place_in_scan(bytes name) except? 0:
-    """See `key_slots.place_of`."""
-    cdef u64 code = <u64>PyObject_Hash(name)
-    return (code & (SLOT_COUNT - 1)) << PLACE_BITS | (code >> SLOT_BITS & 0xFFFFFFFFULL)
-
-
-cdef u64 lowest(u64 *numbers, Py_ssize_t count, Py_ssize_t index) noexcept:
-    """Return the number that an ascending order would have at an index. The numbers change their places."""
-    cdef Py_ssize_t first = 0, last = count - 1, low, high
-    cdef u64 pivot
-    while first < last:
-        pivot = numbers[(first + last) >> 1]
-        low, high = first, last
-        while low <= high:
-            while numbers[low] < pivot:
-                low += 1
-            while numbers[high] > pivot:
-                high -= 1
-            if low <= high:
-                numbers[low], numbers[high] = numbers[high], numbers[low]
-                low += 1
-                high -= 1
-        if index <= high:
-            last = high
-        elif index >= low:
-            first = low
-        else:
-            break
-    return numbers[index]
 
 
 cdef inline u8 *next_pair(u8 *item, bint are_timed) noexcept:
@@ -423,12 +347,17 @@ cdef class PackedPairs:
         """What may be noted of these pairs, or of others."""
         return &noted_pairs[(<size_t><void *>self >> 6) % NOTED_COUNT]
 
-    cdef const Names *noted(self) noexcept:
-        """Where the names are; NULL until some were looked for since the block changed."""
+    cdef inline Noted *own_notes(self) noexcept:
+        """What is noted of the block as it is."""
         cdef Noted *notes = self.notes()
         if notes.owner != <PyObject *>self or notes.data != self.block.data or notes.size != self.block.size:
             notes.owner, notes.data, notes.size = <PyObject *>self, self.block.data, self.block.size
-            notes.is_ready, notes.looked_count = False, 0
+            notes.is_ready, notes.looked_count, notes.is_ordered = False, 0, False
+        return notes
+
+    cdef const Names *noted(self) noexcept:
+        """Where the names are; NULL until some were looked for since the block changed."""
+        cdef Noted *notes = self.own_notes()
         if not notes.is_ready:
             notes.looked_count += 1
             if notes.looked_count < LOOKED_MIN or self.pairs_count() > NAMES_MAX:
@@ -448,7 +377,7 @@ cdef class PackedPairs:
         cdef Needle needle
         if notes.owner != <PyObject *>self:
             return
-        notes.data, notes.size = self.block.data, self.block.size
+        notes.data, notes.size, notes.is_ordered = self.block.data, self.block.size, False
         # Names that become too many for the slots are noted anew when the next one is looked for.
         notes.is_ready = notes.is_ready and 2 * self.pairs_count() <= notes.names.mask
         if notes.is_ready:
@@ -876,34 +805,29 @@ cdef class PackedPairs:
     def scan(self, u64 cursor, Py_ssize_t count, bint has_texts):
         """See `packed_texts_plain`."""
         cdef list found = []
-        cdef u64 places[NAMES_MAX]
-        cdef u64 left[NAMES_MAX]
-        cdef u64 last, after = 0
-        cdef u8 *item = self.block.data
-        cdef u8 *end = item + self.block.size
-        cdef Py_ssize_t index = 0, left_count = 0, pairs_count = self.pairs_count()
+        cdef u32 pairs_count = self.pairs_count(), index
+        cdef Noted *notes
+        cdef const ScanItem *order
+        cdef u64 last = 0
+        cdef u8 *item
         if count < 1 or pairs_count > NAMES_MAX:
             raise ValueError(count)
-        while item != end:
-            places[index] = place_in_scan(text_of(item))
-            if places[index] >= cursor:
-                left[left_count] = places[index]
-                left_count += 1
-            index += 1
-            item = next_pair(item, self.are_timed)
-        if not left_count:
-            return found, 0
-        last = lowest(left, left_count, min(count, left_count) - 1)
-        item = self.block.data
-        for index in range(pairs_count):
-            if cursor <= places[index] <= last:
-                found.append(text_of(item))
-                if has_texts:
-                    found.append(text_of(item + item_size(item)))
-            elif places[index] > last and (not after or places[index] < after):
-                after = places[index]
-            item = next_pair(item, self.are_timed)
-        return found, after
+        notes = self.own_notes()
+        if not notes.is_ordered:
+            put_in_scan_order(&self.block, self.width(), notes.order)
+            notes.is_ordered = True
+        order = notes.order
+        for index in range(first_in_scan(order, pairs_count, cursor), pairs_count):
+            # Names with the same place are returned together: a cursor cannot be between them.
+            if count <= 0 and order[index].place != last:
+                return found, order[index].place
+            last = order[index].place
+            count -= 1
+            item = self.block.data + order[index].at
+            found.append(text_of(item))
+            if has_texts:
+                found.append(text_of(item + item_size(item)))
+        return found, 0
 
     def copy(self):
         """See `packed_texts_plain`."""

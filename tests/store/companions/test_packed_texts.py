@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -423,7 +424,7 @@ def test_a_scan_returns_each_name_once(form: Any, count: int) -> None:
     for hint in (1, 3, 10, 1000):
         seen, cursor, calls = list[bytes](), 0, 0
         while True:
-            assert scan_keys(pairs.names(), cursor, hint)[1] == pairs.scan(cursor, hint, False)[1]
+            assert scan_keys(pairs.names(), cursor, hint) == pairs.scan(cursor, hint, False)
             found, cursor = pairs.scan(cursor, hint, True)
             assert len(found) >= 2 * min(hint, count - len(seen) // 2)
             seen += found
@@ -440,3 +441,22 @@ def test_a_scan_returns_each_name_once(form: Any, count: int) -> None:
             pairs.part(odd, 1)
     with pytest.raises(ValueError, match="0"):
         pairs.scan(0, 0, False)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_scan_finds_what_has_changed_since_the_last_one(form: Any) -> None:
+    pairs = form.PackedPairs()
+    for number in range(40):
+        pairs.put(b"n%d" % number, b"v")
+        assert pairs.scan(0, 5, False) == scan_keys(pairs.names(), 0, 5)
+    changes: list[Callable[[], Any]] = [
+        lambda: pairs.pop(b"n7"),
+        lambda: pairs.put(b"n8", b"longer than before"),
+        lambda: pairs.set_times([b"n9"], 5000, in_order=True),
+        lambda: [pairs.pop(name) for name in (b"n0", b"n39", b"n20")],
+        lambda: pairs.put(b"new", b""),
+    ]
+    for change in changes:
+        change()
+        for cursor in (0, 1 << 42):
+            assert pairs.scan(cursor, 5, False) == scan_keys(pairs.names(), cursor, 5)
