@@ -63,8 +63,10 @@ class HashValue(Companion):
         is_short = may_be_long or max(map(len, texts)) <= limits.hash_value_max
         is_small = is_short and len(fields) <= limits.hash_entries_max
         value._encoding = TEMPLATE_LISTPACK if is_small else TEMPLATE_ARRAY
-        for field, text in zip(fields, texts, strict=True):
-            value._members.put(field, text)
+        words = [*fields, *texts]
+        words[::2], words[1::2] = fields, texts
+        value._members.expect(len(fields))
+        value._members.put_words(words)
         return value
 
     def __len__(self) -> int:
