@@ -41,14 +41,15 @@ class LexBound:
 def score_place(token: bytes, *, is_high: bool) -> bytes:
     """The place that the places in a range of scores come after, or with `is_high` before, for an end of it as `1.5`,
     `(1.5` or `-inf`. As in C, a zero byte ends it. Raises GenericError."""
-    plain = parse_float(token)
-    if plain is not None:
-        return _bytes_after(plain) if is_high else _score_bytes(plain)
     is_exclusive = token[:1] == b"("
-    text = (token[1:] if is_exclusive else token).partition(b"\0")[0].lstrip(_BLANKS)
-    score = parse_float(text) if text else 0.0
+    if is_exclusive:
+        token = token[1:]
+    score = parse_float(token)
     if score is None:
-        score = _beyond(text)
+        text = token.partition(b"\0")[0].lstrip(_BLANKS)
+        score = parse_float(text) if text else 0.0
+        if score is None:
+            score = _beyond(text)
     return _score_bytes(score) if is_high is is_exclusive else _bytes_after(score)
 
 
