@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
-from ...protocol.encoder import bulks
+from ...protocol.encoder import bulks, encode2, encode3
 from ...protocol.replies import Reply
-from ...protocol.scalars import double_text
 from ...store.companions.sorted_set_value import SortedSetValue
 from ..execution.context import Context
 
@@ -47,8 +46,8 @@ def scored_pieces(
     """The members from rank `start` on, before rank `stop`, with their scores, as elements of a reply: see
     `scored_bulks`. The caller must not use the sorted set afterwards."""
     for first, last in _spans(start, stop, reverse):
-        pairs = value.scored(first, last, reverse=reverse)
-        yield scored_bulks(pairs, has_pairs=has_pairs, has_doubles=has_doubles)
+        words = value.words(first, last, reverse=reverse)
+        yield _elements(words, has_pairs=has_pairs, has_doubles=has_doubles)
     context.store.garbage.add_value(value)
 
 
@@ -71,9 +70,15 @@ def long_pairs(pairs: list[tuple[bytes, float]], *, has_pairs: bool, has_doubles
 def scored_bulks(pairs: list[tuple[bytes, float]], *, has_pairs: bool, has_doubles: bool) -> bytes:
     """Members with their scores, as elements of a reply: in pairs or in turn, with the doubles of RESP3 or bulk
     strings."""
-    words: list[bytes] = []
-    for member, score in pairs:
-        text = double_text(score)
-        words.append(b"%b$%d\r\n%b\r\n" % (b"*2\r\n" if has_pairs else b"", len(member), member))
-        words.append(b",%b\r\n" % text if has_doubles else b"$%d\r\n%b\r\n" % (len(text), text))
-    return b"".join(words)
+    words: list[bytes | float] = [word for pair in pairs for word in pair]
+    return _elements(words, has_pairs=has_pairs, has_doubles=has_doubles)
+
+
+def _elements(words: list[bytes | float], *, has_pairs: bool, has_doubles: bool) -> bytes:
+    """Like `scored_bulks`, of members that each have their score after them."""
+    value: list[Any] = [words[index : index + 2] for index in range(0, len(words), 2)] if has_pairs else words
+    encoded: list[bytes] = []
+    (encode3 if has_doubles else encode2)(value, encoded)
+    array = b"".join(encoded)
+    # The reply has a header of its own.
+    return array[array.index(b"\n") + 1 :]
