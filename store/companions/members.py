@@ -161,7 +161,9 @@ class Members:
 
     def pop_all(self, names: list[bytes]) -> list[bytes | None]:
         """Remove members, and their times. Returns the text of each, None for each that is not there."""
-        if self._many is None or self._times is not None:
+        if self._many is None:
+            return self._few.pop_all(names)
+        if self._times is not None:
             return [self.pop(name) for name in names]
         return self._many.pop_keys(names)
 

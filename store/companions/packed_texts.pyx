@@ -576,6 +576,55 @@ cdef class PackedPairs:
         remove_items(&self.block, item, self.width())
         return text
 
+    def pop_all(self, list names not None):
+        """See `packed_texts_plain`."""
+        cdef Names noted
+        cdef list texts = []
+        cdef bytes name
+        cdef u8 *item
+        # The items of names that are gone, by the number of bytes before them.
+        cdef u8 *gone
+        if not note_names(&noted, &self.block, 0, self.width(), len(names)):
+            for name in names:
+                texts.append(self.pop(name))
+            return texts
+        gone = <u8 *>PyMem_Calloc(self.block.size, 1)
+        if gone == NULL:
+            raise MemoryError
+        try:
+            for name in names:
+                item = find_noted(&noted, True, &self.block, name, 0, self.width())
+                if item == NULL or gone[item - self.block.data]:
+                    texts.append(None)
+                else:
+                    texts.append(text_of(item + item_size(item)))
+                    gone[item - self.block.data] = 1
+            self.forget()
+            self.remove_gone(gone)
+        finally:
+            PyMem_Free(gone)
+        return texts
+
+    cdef void remove_gone(self, const u8 *gone) noexcept:
+        """Remove the pairs whose items are marked: see `pop_all`."""
+        cdef u8 *item = self.block.data
+        cdef u8 *to = item
+        cdef u8 *end = item + self.block.size
+        cdef u8 *after
+        while item != end:
+            after = next_pair(item, self.are_timed)
+            if gone[item - self.block.data]:
+                if self.are_timed and time_of(item):
+                    self.timed_count -= 1
+                self.block.count -= self.width()
+                let_go(&self.block, item)
+                let_go(&self.block, item + item_size(item))
+            else:
+                memmove(to, item, after - item)
+                to += after - item
+            item = after
+        close_gap(&self.block, to, end - to)
+
     def move(self, bytes name not None, Py_ssize_t index):
         """See `packed_texts_plain`."""
         cdef u8 *item = self.find_name(name)

@@ -453,10 +453,33 @@ def test_a_scan_finds_what_has_changed_since_the_last_one(form: Any) -> None:
         lambda: pairs.pop(b"n7"),
         lambda: pairs.put(b"n8", b"longer than before"),
         lambda: pairs.set_times([b"n9"], 5000, in_order=True),
-        lambda: [pairs.pop(name) for name in (b"n0", b"n39", b"n20")],
+        lambda: pairs.pop_all([b"n0", b"n39", b"n20"]),
+        lambda: pairs.pop_all([b"n%d" % number for number in range(25, 37)]),
         lambda: pairs.put(b"new", b""),
     ]
     for change in changes:
         change()
         for cursor in (0, 1 << 42):
             assert pairs.scan(cursor, 5, False) == scan_keys(pairs.names(), cursor, 5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("is_timed", [False, True])
+def test_many_names_are_removed_as_one_after_the_other(form: Any, is_timed: bool) -> None:
+    draw = Random(SEED)
+    for count in (0, 1, 8, 9, 20, 300, 512):
+        pairs, others = form.PackedPairs(), form.PackedPairs()
+        for each in (pairs, others):
+            for number in range(count):
+                # Some are long: they are objects of their own.
+                each.put(b"n%d" % number * (1 + 40 * (number % 7 == 3)), b"v" * (1 + 90 * (number % 5 == 2)))
+                if is_timed and number % 3 == 1:
+                    each.set_time(b"n%d" % number, 5000 + number, in_order=True)
+        for wanted in (1, 9, count // 2, count):
+            # Some are named twice, some are not there.
+            names = [*draw.sample(others.names(), min(wanted, len(others))), b"missing", *others.names()[:3]]
+            draw.shuffle(names)
+            assert pairs.pop_all(names) == [others.pop(name) for name in names]
+            assert (pairs.words(), pairs.timed_count) == (others.words(), others.timed_count)
+            assert pairs.times() == others.times()
+            assert pairs.memory_size <= others.memory_size
