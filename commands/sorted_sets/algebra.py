@@ -13,7 +13,7 @@ from ...store.events import DEL, ZDIFFSTORE, ZINTERSTORE, ZUNIONSTORE, Event
 from ..core.numbers import INT64_MAX, integer, integer_between, parse_float
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
-from ..execution.slices import STEP_COUNT, carried_out, is_awaited
+from ..execution.slices import LONG_COUNT, carried_out, is_awaited
 from .combining import (
     Parts,
     common_count,
@@ -23,7 +23,7 @@ from .combining import (
     union_parts,
 )
 from .long_ranges import long_range
-from .operands import Operand, Pairs, Scores, as_number, merged
+from .operands import Operand, Scores, as_numbers, common_pairs, merged
 
 LIMIT_NEGATIVE: Final = b"LIMIT can't be negative"
 AGGREGATES: Final = frozenset((b"SUM", b"MIN", b"MAX", b"COUNT"))
@@ -133,14 +133,10 @@ def _union(operands: Operands) -> Scores:
     """The members of all operands."""
     found: Scores = {}
     for operand in sorted([each for each in operands.operands if each is not None], key=len):
-        pairs = operand.pairs()
-        if not found:
-            found = {member: as_number(score) for member, score in pairs}
-            continue
-        for member, score in pairs:
-            old = found.get(member)
-            number = as_number(score)
-            found[member] = number if old is None else merged(operands.aggregate, old, number)
+        scores = dict(as_numbers(operand.pairs()))
+        for member in found.keys() & scores.keys():
+            scores[member] = merged(operands.aggregate, found[member], scores[member])
+        found.update(scores)
     return found
 
 
@@ -149,19 +145,9 @@ def _intersection(operands: Operands) -> Scores:
     present = sorted([each for each in operands.operands if each is not None], key=len)
     if len(present) < len(operands.operands):
         return {}
-    aggregate = operands.aggregate
-    pairs = [(member, as_number(score)) for member, score in present[0].pairs()]
+    pairs = as_numbers(present[0].pairs())
     for operand in present[1:]:
-        if not pairs:
-            break
-        scores = operand.scores([member for member, _ in pairs])
-        common: Pairs = []
-        for index in range(len(pairs)):
-            score = scores[index]
-            if score is not None:
-                member, before = pairs[index]
-                common.append((member, merged(aggregate, before, score)))
-        pairs = common
+        pairs = common_pairs(pairs, operand, operands.aggregate)
     return dict(pairs)
 
 
@@ -206,11 +192,11 @@ DIFFERENCE: Final = Combination(_difference, difference_parts, _first_count)
 
 
 def _of_many(context: Context, argv: list[bytes], operands: Operands, combination: Combination) -> Any:
-    """A sorted set with the result; None if there are few members in all. See `carried_out` for other results."""
-    if _all_count(operands.operands) <= STEP_COUNT:
+    """A sorted set with the result; None if few members are looked at. See `carried_out` for other results."""
+    count = combination.measure(operands.operands)
+    if count < LONG_COUNT:
         return None
     parts = combination.many(operands.operands, operands.aggregate)
-    count = combination.measure(operands.operands)
     return carried_out(context, argv, count, result_of_parts(context.limits, parts))
 
 
@@ -224,12 +210,21 @@ def _read(
         if is_awaited(result):
             return result
         return long_range(context, result, 0, len(result), reverse=False, has_scores=operands.with_scores)
-    pairs = sorted([(score, member) for member, score in combination.few(operands).items()])
+    scores = combination.few(operands)
+    members = _in_order(scores)
     if not operands.with_scores:
-        return [member for _, member in pairs]
+        return members
     if context.client.protocol == 3:
-        return [[member, score] for score, member in pairs]
-    return [word for score, member in pairs for word in (member, score)]
+        return [[member, scores[member]] for member in members]
+    return [word for member in members for word in (member, scores[member])]
+
+
+def _in_order(scores: Scores) -> list[bytes]:
+    """The members, ascending by score, then by their bytes."""
+    score_of = scores.__getitem__
+    # It takes a fraction of the time to compare nothing but numbers.
+    has_equal = len(set(scores.values())) < len(scores)
+    return sorted(sorted(scores) if has_equal else scores, key=score_of)
 
 
 def _store(

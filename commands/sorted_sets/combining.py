@@ -10,7 +10,7 @@ from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.limits import Limits
 from ..execution.sliced_work import Steps
 from ..execution.slices import STEP_COUNT
-from .operands import Operand, Pairs, Scores, as_number, merged
+from .operands import Operand, Pairs, Scores, as_number, as_numbers, common_pairs, merged
 
 # Members of the result, a part at a time; an empty part is work without a result yet.
 Parts = Iterator[Pairs]
@@ -53,18 +53,10 @@ def intersection_parts(operands: list[Operand | None], aggregate: bytes) -> Part
     present = sorted([each for each in operands if each is not None], key=len)
     if len(present) < len(operands):
         return
-    others = present[1:]
     for pairs in present[0].parts(STEP_COUNT):
-        found: Pairs = []
-        for member, first in pairs:
-            score = as_number(first)
-            for operand in others:
-                other = operand.score(member)
-                if other is None:
-                    break
-                score = merged(aggregate, score, other)
-            else:
-                found.append((member, score))
+        found = as_numbers(pairs)
+        for operand in present[1:]:
+            found = common_pairs(found, operand, aggregate)
         yield found
 
 
@@ -76,7 +68,8 @@ def difference_parts(operands: list[Operand | None], aggregate: bytes) -> Parts:
     others = [each.value for each in operands[1:] if each is not None]
     for pairs in first.parts(STEP_COUNT):
         for other in others:
-            pairs = [pair for pair in pairs if pair[0] not in other]
+            common = set(other.having([member for member, _ in pairs]))
+            pairs = [pair for pair in pairs if pair[0] not in common]
         yield pairs
 
 

@@ -85,6 +85,26 @@ def as_number(score: float) -> float:
     return score if score == score else 0.0
 
 
+def as_numbers(pairs: Pairs) -> Pairs:
+    """The members with their scores `as_number`."""
+    for _, score in pairs:
+        if score != score:
+            return [(member, as_number(each)) for member, each in pairs]
+    return pairs
+
+
+def common_pairs(pairs: Pairs, operand: Operand, aggregate: bytes) -> Pairs:
+    """The members that an operand has too, with both scores as one."""
+    scores = operand.scores([member for member, _ in pairs])
+    common: Pairs = []
+    for index in range(len(pairs)):
+        score = scores[index]
+        if score is not None:
+            member, before = pairs[index]
+            common.append((member, merged(aggregate, before, score)))
+    return common
+
+
 def merged(aggregate: bytes, first: float, second: float) -> float:
     """Two scores as one."""
     if aggregate == b"MIN":
