@@ -54,11 +54,6 @@ class DueTimes:
         """The time of a name; NEVER_DUE_MS if it has none."""
         return self._due.get(name, NEVER_DUE_MS)
 
-    def get_each(self, names: list[bytes], absent_ms: int) -> list[int]:
-        """The times of names; `absent_ms` for each that has none."""
-        get = self._due.get
-        return [get(name, absent_ms) for name in names]
-
     def put(self, name: bytes, due_ms: int) -> None:
         """Set the time of a name."""
         self._due[name] = due_ms

@@ -331,7 +331,8 @@ def hsetex(context: Context, argv: list[bytes]) -> Reply:
         if has_time:
             value.expire_all_at(fields, options.due_ms)
     else:
-        for field, text in zip(fields, texts, strict=True):
+        for index in range(len(fields)):
+            field, text = fields[index], texts[index]
             value.set(field, text, keeps_time=keeps_times or has_time, may_be_long=has_template)
             if is_over:
                 value.pop(field)

@@ -163,7 +163,8 @@ def msetex(context: Context, argv: list[bytes]) -> Reply:
     keys = argv[2:options_start:2]
     if condition is not None and any((db.get(key, now_ms) is None) == (condition == b"XX") for key in keys):
         return 0
-    for key, value in zip(keys, argv[3:options_start:2], strict=True):
+    for index in range(2, options_start, 2):
+        key, value = argv[index], argv[index + 1]
         db.announce_overwritten(key, db.get(key, now_ms), value)
         db.put(key, value, keep_expiry=keep_expiry)
         if due_ms is not None:

@@ -272,8 +272,11 @@ class Members:
         many, times = self._many, self._times
         if many is None:
             return self._few.times_of(names)
-        found = [0] * len(names) if times is None else times.get_each(names, 0)
-        return [due_ms or (0 if name in many else -1) for name, due_ms in zip(names, found, strict=True)]
+        found: list[int] = []
+        for name in names:
+            due_ms = 0 if times is None else times.by_name.get(name, 0)
+            found.append(due_ms if due_ms or name in many else -1)
+        return found
 
     def times(self) -> dict[bytes, int]:
         """The expiry times by name, which must not be changed."""
@@ -306,13 +309,15 @@ class Members:
         if self._many is None:
             return self._few.drop_times(names, now_ms, in_order)
         states: list[int] = []
-        for name, due_ms in zip(names, self.times_of(names), strict=True):
+        dues = self.times_of(names)
+        for index in range(len(names)):
+            due_ms = dues[index]
             if due_ms < 0 or 0 < due_ms < now_ms:
                 states.append(-1)
             else:
                 # A member that is named twice has its time once.
                 times = self._times
-                states.append(1 if due_ms and times is not None and self._drop_time(times, name) else 0)
+                states.append(1 if due_ms and times is not None and self._drop_time(times, names[index]) else 0)
         return states
 
     def drop_time(self, name: bytes, *, in_order: bool) -> bool:
