@@ -1,6 +1,6 @@
-"""Counting and combining the bits of long strings, for installations without a C compiler. `bit_codec` is alike, in C.
+"""Counting, finding and combining the bits of long strings, without a C compiler. `bit_codec` is alike, in C.
 
-Long strings are worked on in pieces, each as one integer, so that no more than a piece is copied at a time.
+Long strings are worked on in pieces, so that no more than a piece is copied at a time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import reduce
 from operator import and_, or_, xor
 from typing import Final
 
-# Bytes that are worked on as one integer. The processor's cache holds several of these.
+# Bytes that are worked on at once, most often as one integer. The processor's cache holds several of these.
 PIECE_SIZE: Final = 1 << 16
 
 

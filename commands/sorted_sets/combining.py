@@ -86,9 +86,9 @@ def result_of_parts(limits: Limits, parts: Parts) -> Steps:
 
 
 def members_in_parts(value: SortedSetValue | SetValue, limit: int) -> Iterator[list[bytes]]:
-    """Yield the members, some at a time: first a few if no more than `limit` are wanted, unless it is 0. Those of a
-    sorted set are descending, as Redis looks at them."""
-    count = min(max(limit, MEMBERS_MIN), MEMBERS_AT_ONCE) if limit else MEMBERS_AT_ONCE
+    """Yield the members, some at a time: first a few if no more than `limit` are wanted. Those of a sorted set are
+    descending, as Redis looks at them."""
+    count = min(max(limit, MEMBERS_MIN), MEMBERS_AT_ONCE)
     if isinstance(value, SetValue):
         cursor = 0
         while True:

@@ -112,7 +112,8 @@ def _add(context: Context, argv: list[bytes], addition: Addition) -> Reply:
         if options.if_there:
             return None if increments else 0
         value = SortedSetValue(context.limits)
-        value.expect(len(pairs), max([len(member) for _, member in pairs]))
+        # As Redis does, only the first member is looked at: others may come after those of a listpack.
+        value.expect(len(pairs), len(pairs[0][1]))
         db.add(key, value)
     else:
         value.expect_more(len(pairs))

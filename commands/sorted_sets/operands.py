@@ -58,14 +58,6 @@ class Operand:
             for start in range(0, len(value), count):
                 yield self._weighted_pairs(value.scored(start, min(start + count, len(value))))
 
-    def score(self, member: bytes) -> float | None:
-        """The weighted score of a member; None if there is no such member."""
-        value = self.value
-        if isinstance(value, SetValue):
-            return self._weighted(1.0) if member in value else None
-        score = value.score(member)
-        return None if score is None else self._weighted(score)
-
     def _weighted(self, score: float) -> float:
         if self._is_plain:
             return score

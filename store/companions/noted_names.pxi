@@ -6,10 +6,10 @@ cdef enum:
     SLOTS_MAX = 2 * NAMES_MAX
     # With no more names, they are looked for one by one.
     FEW_NAMES = 8
-    # Pairs whose names are noted at a time, and how many of them are looked for before.
+    # Pairs whose names are noted at a time, and how many of them are looked for before. A scan notes its order at once.
     NOTED_COUNT = 64
     LOOKED_MIN = 8
-    # With no more names than in a listpack of Redis, none are noted.
+    # With no more names than in a listpack of Redis, it is not noted where they are, only their order in a scan.
     UNNOTED_MAX = 128
     # As in `key_slots`.
     SLOT_BITS = 12
@@ -91,7 +91,7 @@ cdef bint note_names(Names *names, Block *block, Py_ssize_t skip, int step, Py_s
 
 cdef u8 *find_noted(const Names *names, bint are_noted, Block *block, bytes text, Py_ssize_t skip, int step) noexcept:
     """Return the item that is a text after its first `skip` bytes, of every `step` items only the first; NULL if there
-    is none. `are_noted`: what `note_names` has returned."""
+    is none. `are_noted`: whether `note_names` has noted where they are."""
     cdef Needle needle
     cdef u32 at
     set_needle(&needle, text)
@@ -122,7 +122,7 @@ cdef struct Noted:
     ScanItem order[NAMES_MAX]
 
 
-# Where the names of pairs are that were looked for last: of many names, each is found in the time that it takes in a
+# Where the names of pairs are that were looked for or scanned last: of many names, each is found in the time that it takes in a
 # table, and no pairs take more memory.
 cdef Noted noted_pairs[NOTED_COUNT]
 

@@ -143,7 +143,8 @@ class SetValue(Companion):
     def part(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `Members.part`."""
         if self._encoding == INTSET:
-            return self.members(), 0
+            after, size = cursor + count, len(self._integers)
+            return self._integers.between(cursor, min(after, size)), after if after < size else 0
         return self._members.part(cursor, count)
 
     # -- changing --------------------------------------------------------------------------------

@@ -66,6 +66,15 @@ def test_replies(request_: str, reply: bytes) -> None:
     assert caller.call(request_) == reply
 
 
+def test_the_first_member_of_a_new_set_decides_whether_it_begins_as_a_listpack() -> None:
+    """In a listpack, -0 becomes 0, and stays it when a long member comes after it. As Redis 8.10.2 replies."""
+    caller = Rig().connect()
+    long = "x" * 65
+    caller.call(f"ZADD first -0.0 a 1 {long}", f"ZADD last 1 {long} -0.0 a")
+    assert caller.call("ZRANGE first 0 0 WITHSCORES") == b"*2\r\n$1\r\na\r\n$1\r\n0\r\n"
+    assert caller.call("ZRANGE last 0 0 WITHSCORES") == b"*2\r\n$1\r\na\r\n$2\r\n-0\r\n"
+
+
 @pytest.mark.parametrize(
     ("request_", "reply"),
     [

@@ -121,3 +121,20 @@ def test_a_set_that_gets_nothing_new_keeps_its_encoding_under_a_lower_limit() ->
     assert value.add_all([b"m1", b"new"]) == 1
     assert value.encoding == b"hashtable"
     value.check()
+
+
+@pytest.mark.parametrize("count", [1, 2, 40, 500])
+def test_parts_of_a_set_have_no_more_members_than_are_wanted(count: int) -> None:
+    for value in (
+        set_of(*[b"%d" % number for number in range(500)]),
+        set_of(*[b"m%d" % number for number in range(100)]),
+        set_of(*[b"m%d" % number for number in range(500)]),
+    ):
+        found, cursor = list[bytes](), 0
+        while True:
+            members, cursor = value.part(cursor, count)
+            assert len(members) <= count
+            found += members
+            if not cursor:
+                break
+        assert found == value.members()
