@@ -16,7 +16,7 @@ from ..core.numbers import INT64_MAX, integer_between
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
-from ..execution.slices import STEP_COUNT, carried_out, is_awaited
+from ..execution.slices import LONG_COUNT, STEP_COUNT, carried_out, is_awaited
 
 try:
     from ...store.companions.packed_integers import PackedIntegers
@@ -292,16 +292,23 @@ def _card(context: Context, argv: list[bytes], operation: Operation) -> Reply:
     if _are_integers(sets):
         return min(len(operation.combine_integers(sets)), limit)
     parts = operation.combine(sets, max(min(limit, STEP_COUNT), PART_COUNT_MIN))
+    looked_at = operation.measure(sets)
+    if looked_at >= LONG_COUNT:
+        steps = _different_count(context, parts, limit) if operation.may_repeat else _count(parts, limit)
+        return carried_out(context, argv, looked_at, steps)
     if operation.may_repeat:
-        if _all_count(sets) <= STEP_COUNT:
-            found: set[bytes] = set()
-            for part in parts:
-                found.update(part)
-                if len(found) >= limit:
-                    return limit
-            return len(found)
-        return carried_out(context, argv, operation.measure(sets), _different_count(context, parts, limit))
-    return carried_out(context, argv, operation.measure(sets), _count(parts, limit))
+        found: set[bytes] = set()
+        for part in parts:
+            found.update(part)
+            if len(found) >= limit:
+                return limit
+        return len(found)
+    members_count = 0
+    for part in parts:
+        members_count += len(part)
+        if members_count >= limit:
+            return limit
+    return members_count
 
 
 @command(

@@ -122,8 +122,8 @@ cdef struct Noted:
     ScanItem order[NAMES_MAX]
 
 
-# Where the names of pairs are that were looked for or scanned last: of many names, each is found in the time that it takes in a
-# table, and no pairs take more memory.
+# Where the names of pairs are that were looked for or scanned last: of many names, each is found in the time that it
+# takes in a table, and no pairs take more memory.
 cdef Noted noted_pairs[NOTED_COUNT]
 
 
