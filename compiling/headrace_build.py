@@ -69,6 +69,9 @@ GENERATED: Final = Path("build", "mypyc")
 # What is included in the C files of modules: their code does not collect the tracebacks of error replies.
 ERROR_REPLIES: Final = Path("compiling", "error_replies.h")
 
+# What is included after that: the names in these files are not visible outside of their library.
+HIDDEN_NAMES: Final = Path("compiling", "hidden_names.h")
+
 # The name of the library that contains all modules compiled by mypyc.
 LIBRARY: Final = "headrace"
 
@@ -180,16 +183,17 @@ def python_modules() -> list[Any]:
     for extension in made:
         # mypyc names those headers of its runtime that an earlier build has left in the folder.
         generated = [path for path in extension.depends if Path(path).name.startswith("__native")]
-        extension.depends = [*generated, *runtime, str(ERROR_REPLIES)]
+        extension.depends = [*generated, *runtime, str(ERROR_REPLIES), str(HIDDEN_NAMES)]
         extension.options_by_source = {source: options_of(Path(source).stem) for source in extension.sources}
     return made
 
 
 def options_of(stem: str) -> tuple[str, ...]:
     """The options of the C compiler for a file of mypyc, whose name without its suffix is `stem`."""
+    hidden = "-fvisibility=hidden"
     if not stem.startswith(f"__native_{LIBRARY}___"):
-        return ()
-    included = ("-include", str(ERROR_REPLIES))
+        return (hidden,)
+    included = (hidden, "-include", str(ERROR_REPLIES), "-include", str(HIDDEN_NAMES))
     return (*included, "-O1") if is_rare(stem) else included
 
 
