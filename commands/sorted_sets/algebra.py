@@ -17,9 +17,9 @@ from ..execution.slices import LONG_COUNT, carried_out, is_awaited
 from .combining import (
     Parts,
     common_count,
+    common_members,
     difference_parts,
     intersection_parts,
-    members_in_parts,
     result_of_parts,
     union_parts,
 )
@@ -150,18 +150,6 @@ def _intersection(operands: Operands) -> Scores:
     for operand in present[1:]:
         pairs = common_pairs(pairs, operand, operands.aggregate)
     return dict(pairs)
-
-
-def _common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> int:
-    """The number of members that all values have, at most `limit`."""
-    found = 0
-    for members in members_in_parts(smallest, limit):
-        for other in others:
-            members = other.having(members)
-        found += len(members)
-        if found >= limit:
-            return limit
-    return found
 
 
 def _difference(operands: Operands) -> Scores:
@@ -477,6 +465,7 @@ def zintercard(context: Context, argv: list[bytes]) -> Reply:
         return 0
     present.sort(key=len)
     smallest, others = present[0], present[1:]
-    if len(smallest) >= LONG_COUNT:
-        return carried_out(context, argv, len(smallest), common_count(smallest, others, limit or INT64_MAX))
-    return _common_count(smallest, others, limit or INT64_MAX)
+    limit = limit or INT64_MAX
+    if len(common_members(smallest.spread(limit), others)) >= limit:
+        return limit
+    return carried_out(context, argv, len(smallest), common_count(smallest, others, limit))
