@@ -13,6 +13,7 @@ from ...store.events import DEL, SDIFFSTORE, SINTERSTORE, SUNIONSTORE, Event
 from ...store.limits import Limits
 from ..core.long_replies import bulks_of, header_of
 from ..core.numbers import INT64_MAX, integer_between
+from ..core.samples import samples
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
@@ -153,6 +154,16 @@ def _at_once(chosen: list[SetValue], operation: Operation) -> list[bytes]:
     return found if len(chosen) == 1 else list(dict.fromkeys(found))
 
 
+def _count_at_once(chosen: list[SetValue], operation: Operation) -> int:
+    """The number of the members of the result."""
+    if operation.keep is not None:
+        return len(_at_once(chosen, operation))
+    known: set[bytes] = set()
+    for value in chosen:
+        known.update(value.members())
+    return len(known)
+
+
 def _steps(context: Context, chosen: list[SetValue], operation: Operation) -> Steps:
     """Like `_at_once`, a part at a time."""
     found: list[bytes] = []
@@ -278,13 +289,15 @@ def _card(context: Context, argv: list[bytes], operation: Operation) -> Reply:
     if keep is None:
         if any(len(value) >= limit for value in chosen):
             return limit
-    elif len(keep(chosen[0].spread(limit), chosen[1:])) >= limit:
-        return limit
+    else:
+        for indexes in samples(looked_at, limit):
+            if len(keep(chosen[0].at_each(indexes), chosen[1:])) >= limit:
+                return limit
     integers = _integers_of(chosen, operation)
     if integers is not None:
         return min(len(integers), limit)
     if looked_at <= STEP_COUNT:
-        return min(len(_at_once(chosen, operation)), limit)
+        return min(_count_at_once(chosen, operation), limit)
     parts = _parts(chosen, operation)
     steps = _different_count(context, parts, limit) if keep is None else _count(parts, limit)
     return carried_out(context, argv, looked_at, steps)

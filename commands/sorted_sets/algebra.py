@@ -11,9 +11,10 @@ from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import GenericError, WrongType, syntax_error
 from ...store.events import DEL, ZDIFFSTORE, ZINTERSTORE, ZUNIONSTORE, Event
 from ..core.numbers import INT64_MAX, integer, integer_between, parse_float
+from ..core.samples import samples
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
-from ..execution.slices import LONG_COUNT, carried_out, is_awaited
+from ..execution.slices import LONG_COUNT, STEP_COUNT, carried_out, is_awaited
 from .combining import (
     Parts,
     common_count,
@@ -466,6 +467,10 @@ def zintercard(context: Context, argv: list[bytes]) -> Reply:
     present.sort(key=len)
     smallest, others = present[0], present[1:]
     limit = limit or INT64_MAX
-    if len(common_members(smallest.spread(limit), others)) >= limit:
-        return limit
+    for indexes in samples(len(smallest), limit):
+        if len(common_members(smallest.at_each(indexes), others)) >= limit:
+            return limit
+    if len(smallest) <= STEP_COUNT:
+        members = smallest.members() if isinstance(smallest, SetValue) else smallest.members(0, len(smallest))
+        return min(len(common_members(members, others)), limit)
     return carried_out(context, argv, len(smallest), common_count(smallest, others, limit))

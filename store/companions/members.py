@@ -24,9 +24,6 @@ except ImportError:  # there was no C compiler at installation
 FEW_MAX: Final = 512
 # With fewer indexes than the number of members divided by this, each member is looked for alone.
 INDEXED_SHARE: Final = 8
-# So many times as many members as are wanted are looked at before all others, if they are not more than so many.
-SPREAD: Final = 4
-SPREAD_LIMIT_MAX: Final = 1_024
 # Bytes of the objects.
 MEMBERS_SIZE: Final = 112 + COLLECTOR_SIZE
 

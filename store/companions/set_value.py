@@ -14,7 +14,7 @@ from ..limits import Limits
 from ..object_sizes import COLLECTOR_SIZE
 from .companion import Companion
 from .integers import as_integer
-from .members import SPREAD, SPREAD_LIMIT_MAX, Members
+from .members import Members
 
 try:
     from .packed_integers import PackedIntegers
@@ -133,12 +133,6 @@ class SetValue(Companion):
         if self._encoding == INTSET:
             return self._integers.at_each(indexes)
         return self._members.at_each(indexes)
-
-    def spread(self, limit: int) -> list[bytes]:
-        """Several times as many members as `limit`, from all parts of the order of `at`; none if there are fewer, or if
-        these would be many."""
-        step = len(self) // (SPREAD * limit) if limit <= SPREAD_LIMIT_MAX else 0
-        return self.at_each(list(range(0, len(self), step))) if step else []
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `Members.scan`."""

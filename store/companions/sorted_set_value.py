@@ -9,7 +9,6 @@ from ..class_marks import mypyc_attr
 from ..limits import Limits
 from ..object_sizes import COLLECTOR_SIZE
 from .companion import Companion
-from .members import SPREAD, SPREAD_LIMIT_MAX
 from .scores import FewScores, ManyScores, Scores
 
 try:
@@ -137,12 +136,6 @@ class SortedSetValue(Companion):
     def place_at(self, rank: int) -> bytes:
         """The place of the member of a rank: see `places_plain`."""
         return self._scores.place_at(rank)
-
-    def spread(self, limit: int) -> list[bytes]:
-        """Several times as many members as `limit`, from all parts of the order of `at`; none if there are fewer, or if
-        these would be many."""
-        step = len(self) // (SPREAD * limit) if limit <= SPREAD_LIMIT_MAX else 0
-        return self.at_each(list(range(0, len(self), step))) if step else []
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """See `Members.scan`; few members are in the order of their scores."""

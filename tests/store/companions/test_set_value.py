@@ -138,19 +138,3 @@ def test_parts_of_a_set_have_no_more_members_than_are_wanted(count: int) -> None
             if not cursor:
                 break
         assert found == value.members()
-
-
-@pytest.mark.parametrize("form", [b"%d", b"m%d"], ids=["integers", "texts"])
-@pytest.mark.parametrize("size", [1, 15, 16, 100, 500, 513, 5_000])
-def test_members_of_all_parts_are_more_than_a_limit_or_none(form: bytes, size: int) -> None:
-    value = set_of(*[form % number for number in range(size)])
-    order = {value.at(index): index for index in range(size)}
-    for limit in (1, 4, 20, size, 1 << 62):
-        spread = value.spread(limit)
-        assert len(set(spread)) == len(spread)
-        if size < 4 * limit or limit > 1_024:
-            assert not spread
-        else:
-            assert len(spread) >= 4 * limit
-            indexes = sorted(order[member] for member in spread)
-            assert max(map(int.__sub__, [*indexes[1:], size], indexes)) <= size // (4 * limit) + 1

@@ -104,14 +104,3 @@ def test_only_a_listpack_forgets_the_sign_of_zero(is_small: bool) -> None:
     signs = [math.copysign(1.0, score) for _, score in value.scored(0, 2)]
     assert signs == [1.0 if is_small else -1.0, 1.0]
     assert [score for _, score in value.items()] == [value.score(b"a"), value.score(b"b")]
-
-
-@pytest.mark.parametrize("size", [3, 4, 100, 129, 5_000])
-def test_members_of_all_parts_are_more_than_a_limit_or_none(size: int) -> None:
-    value = SortedSetValue(Limits())
-    for number in range(size):
-        value.put(b"m%d" % number, float(number))
-    spread = value.spread(1)
-    assert len(set(spread)) == len(spread)
-    assert (len(spread) >= 4 and all(member in value for member in spread)) if size >= 4 else not spread
-    assert not value.spread(size)
