@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 # So many times as many as are wanted.
-SHARE: Final = 4
+SHARE: Final = 2
 # So many times as many as that must be there: to look at some of few members is no gain.
 REST: Final = 8
 # More that are wanted take long to look at.
