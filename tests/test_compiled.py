@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import ctypes
 import os
 from functools import cache
 from importlib import import_module
@@ -35,6 +36,14 @@ def test_modules_run_in_one_form(name: str) -> None:
     is_extension = not str(module.__file__).endswith(".py")
     assert is_extension == is_compiled()
     assert is_extension or not os.environ.get("HEADRACE_REQUIRE_COMPILED")
+
+
+@pytest.mark.skipif(not is_compiled(), reason="there is no library of compiled modules")
+def test_the_library_of_compiled_modules_shows_only_its_beginning() -> None:
+    name = f"{headrace_build.LIBRARY}__mypyc"
+    library = ctypes.PyDLL(str(import_module(name).__file__))
+    assert hasattr(library, f"PyInit_{name}")
+    assert not any(hasattr(library, hidden) for hidden in ("CPyStatics", "CPyGlobalsInit", "CPy_Init"))
 
 
 @needs_compiler

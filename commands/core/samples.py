@@ -6,8 +6,8 @@ from typing import Final
 
 # So many times as many as are wanted.
 SHARE: Final = 2
-# So many times as many as that must be there: to look at some of few members is no gain.
-REST: Final = 8
+# So many times as many as that must be there: to find each by its index takes longer than to look at the next one.
+REST: Final = 32
 # More that are wanted take long to look at.
 WANTED_MAX: Final = 1_000
 

@@ -17,7 +17,7 @@ from ..core.samples import samples
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
-from ..execution.slices import STEP_COUNT, carried_out, is_awaited
+from ..execution.slices import LONG_COUNT, STEP_COUNT, carried_out, is_awaited
 
 try:
     from ...store.companions.packed_integers import PackedIntegers
@@ -25,6 +25,9 @@ except ImportError:  # there was no C compiler at installation
     from ...store.companions.packed_integers_plain import PackedIntegers  # type: ignore[assignment]
 
 LIMIT_NEGATIVE: Final = b"LIMIT can't be negative"
+
+# Members of the first part that is looked at, at least; others have more.
+PART_COUNT_MIN: Final = 4
 
 # The members of a result, a part at a time.
 Parts = Iterator[list[bytes]]
@@ -132,16 +135,20 @@ def _integers_of(chosen: list[SetValue], operation: Operation) -> PackedIntegers
     return operation.combine_integers(integers[0], integers[1:])
 
 
-def _parts(chosen: list[SetValue], operation: Operation) -> Parts:
-    """Yield the members of the result. Those of a union that several sets have come several times."""
+def _parts(chosen: list[SetValue], operation: Operation, count: int = STEP_COUNT) -> Parts:
+    """Yield the members of the result. Those of a union that several sets have come several times.
+
+    So many members of a set are looked at for the first part, and up to STEP_COUNT for others.
+    """
     keep, others = operation.keep, chosen[1:]
     for value in chosen if keep is None else chosen[:1]:
         cursor = 0
         while True:
-            members, cursor = value.part(cursor, STEP_COUNT)
+            members, cursor = value.part(cursor, count)
             yield members if keep is None else keep(members, others)
             if not cursor:
                 break
+            count = min(2 * count, STEP_COUNT)
 
 
 def _at_once(chosen: list[SetValue], operation: Operation) -> list[bytes]:
@@ -152,16 +159,6 @@ def _at_once(chosen: list[SetValue], operation: Operation) -> list[bytes]:
     for value in chosen:
         found += value.members()
     return found if len(chosen) == 1 else list(dict.fromkeys(found))
-
-
-def _count_at_once(chosen: list[SetValue], operation: Operation) -> int:
-    """The number of the members of the result."""
-    if operation.keep is not None:
-        return len(_at_once(chosen, operation))
-    known: set[bytes] = set()
-    for value in chosen:
-        known.update(value.members())
-    return len(known)
 
 
 def _steps(context: Context, chosen: list[SetValue], operation: Operation) -> Steps:
@@ -296,11 +293,23 @@ def _card(context: Context, argv: list[bytes], operation: Operation) -> Reply:
     integers = _integers_of(chosen, operation)
     if integers is not None:
         return min(len(integers), limit)
-    if looked_at <= STEP_COUNT:
-        return min(_count_at_once(chosen, operation), limit)
-    parts = _parts(chosen, operation)
-    steps = _different_count(context, parts, limit) if keep is None else _count(parts, limit)
-    return carried_out(context, argv, looked_at, steps)
+    parts = _parts(chosen, operation, max(min(limit, STEP_COUNT), PART_COUNT_MIN))
+    if looked_at >= LONG_COUNT:
+        steps = _different_count(context, parts, limit) if keep is None else _count(parts, limit)
+        return carried_out(context, argv, looked_at, steps)
+    if keep is None:
+        found: set[bytes] = set()
+        for part in parts:
+            found.update(part)
+            if len(found) >= limit:
+                return limit
+        return len(found)
+    members_count = 0
+    for part in parts:
+        members_count += len(part)
+        if members_count >= limit:
+            return limit
+    return members_count
 
 
 @command(

@@ -14,13 +14,14 @@ from ..core.numbers import INT64_MAX, integer, integer_between, parse_float
 from ..core.samples import samples
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
-from ..execution.slices import LONG_COUNT, STEP_COUNT, carried_out, is_awaited
+from ..execution.slices import LONG_COUNT, carried_out, is_awaited
 from .combining import (
     Parts,
     common_count,
     common_members,
     difference_parts,
     intersection_parts,
+    members_in_parts,
     result_of_parts,
     union_parts,
 )
@@ -151,6 +152,16 @@ def _intersection(operands: Operands) -> Scores:
     for operand in present[1:]:
         pairs = common_pairs(pairs, operand, operands.aggregate)
     return dict(pairs)
+
+
+def _common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> int:
+    """The number of members that all values have, at most `limit`."""
+    found = 0
+    for members in members_in_parts(smallest, limit):
+        found += len(common_members(members, others))
+        if found >= limit:
+            return limit
+    return found
 
 
 def _difference(operands: Operands) -> Scores:
@@ -470,7 +481,6 @@ def zintercard(context: Context, argv: list[bytes]) -> Reply:
     for indexes in samples(len(smallest), limit):
         if len(common_members(smallest.at_each(indexes), others)) >= limit:
             return limit
-    if len(smallest) <= STEP_COUNT:
-        members = smallest.members() if isinstance(smallest, SetValue) else smallest.members(0, len(smallest))
-        return min(len(common_members(members, others)), limit)
-    return carried_out(context, argv, len(smallest), common_count(smallest, others, limit))
+    if len(smallest) >= LONG_COUNT:
+        return carried_out(context, argv, len(smallest), common_count(smallest, others, limit))
+    return _common_count(smallest, others, limit)

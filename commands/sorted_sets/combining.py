@@ -15,6 +15,10 @@ from .operands import Operand, Pairs, Scores, as_number, as_numbers, common_pair
 # Members of the result, a part at a time; an empty part is work without a result yet.
 Parts = Iterator[Pairs]
 
+# Members of which those that all values have are counted at once.
+MEMBERS_AT_ONCE: Final = 256
+# Members of the first part that is looked at, if few are wanted.
+MEMBERS_MIN: Final = 4
 # Tables of a union: a power of two, so that each is filled, grows and is freed in little time.
 TABLES_COUNT: Final = 512
 
@@ -81,13 +85,23 @@ def result_of_parts(limits: Limits, parts: Parts) -> Steps:
     return result
 
 
-def members_in_parts(value: SortedSetValue | SetValue) -> Iterator[list[bytes]]:
-    """Yield the members, some at a time."""
+def members_in_parts(value: SortedSetValue | SetValue, limit: int) -> Iterator[list[bytes]]:
+    """Yield the members, some at a time: first a few if no more than `limit` are wanted. Those of a sorted set are
+    descending, as Redis looks at them."""
+    count = min(max(limit, MEMBERS_MIN), MEMBERS_AT_ONCE)
     if isinstance(value, SetValue):
-        yield from value.parts(STEP_COUNT)
-    else:
-        for start in range(0, len(value), STEP_COUNT):
-            yield value.members(start, min(start + STEP_COUNT, len(value)))
+        cursor = 0
+        while True:
+            members, cursor = value.part(cursor, count)
+            yield members
+            if not cursor:
+                return
+            count = min(2 * count, MEMBERS_AT_ONCE)
+    stop = len(value)
+    while stop:
+        start = max(stop - count, 0)
+        yield value.members(start, stop, reverse=True)
+        stop, count = start, min(2 * count, MEMBERS_AT_ONCE)
 
 
 def common_members(members: list[bytes], others: list[SortedSetValue | SetValue]) -> list[bytes]:
@@ -99,10 +113,13 @@ def common_members(members: list[bytes], others: list[SortedSetValue | SetValue]
 
 def common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> Steps:
     """The number of members that all values have, at most `limit`."""
-    found = 0
-    for members in members_in_parts(smallest):
+    found = looked_at = 0
+    for members in members_in_parts(smallest, limit):
+        looked_at += len(members)
         found += len(common_members(members, others))
         if found >= limit:
             return limit
-        yield
+        if looked_at >= STEP_COUNT:
+            looked_at = 0
+            yield
     return found
