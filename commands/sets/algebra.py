@@ -13,7 +13,6 @@ from ...store.events import DEL, SDIFFSTORE, SINTERSTORE, SUNIONSTORE, Event
 from ...store.limits import Limits
 from ..core.long_replies import bulks_of, header_of
 from ..core.numbers import INT64_MAX, integer_between
-from ..core.samples import samples
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.sliced_work import Steps
@@ -29,150 +28,154 @@ LIMIT_NEGATIVE: Final = b"LIMIT can't be negative"
 # Members of the first part that is looked at, at least; others have more.
 PART_COUNT_MIN: Final = 4
 
-# The members of a result, a part at a time.
+# The members of a result, a part at a time; the parts are made of so many members of a set.
 Parts = Iterator[list[bytes]]
-Keep = Callable[[list[bytes], list[SetValue]], list[bytes]]
+Combine = Callable[[list[SetValue | None], int], Parts]
+# Returns how many members are looked at.
+Measure = Callable[[list[SetValue | None]], int]
+CombineIntegers = Callable[[list[SetValue | None]], PackedIntegers]
 
 
 class Operation:
-    """What a command does with sets."""
+    """What a command does with sets. `may_repeat`: whether parts have the same members."""
 
-    __slots__ = ("choose", "combine_integers", "keep")
+    __slots__ = ("combine", "combine_integers", "may_repeat", "measure")
 
     def __init__(
-        self,
-        choose: Callable[[list[SetValue | None]], list[SetValue]],
-        combine_integers: Callable[[PackedIntegers, list[PackedIntegers]], PackedIntegers],
-        keep: Keep | None = None,
+        self, combine: Combine, combine_integers: CombineIntegers, measure: Measure, *, may_repeat: bool = False
     ) -> None:
-        # The sets that decide. There are none if the result is empty.
-        self.choose: Final = choose
-        # The result of the first of these sets and the others, if all are intsets.
+        self.combine: Final = combine
         self.combine_integers: Final = combine_integers
-        # Those of some members of the first set that are in the result, by the others. Without it, all members of all
-        # sets are.
-        self.keep: Final = keep
+        self.measure: Final = measure
+        self.may_repeat: Final = may_repeat
 
 
-def _to_intersect(sets: list[SetValue | None]) -> list[SetValue]:
-    """The smallest set first, and not again."""
+def _sets(context: Context, keys: list[bytes]) -> list[SetValue | None]:
+    """The sets at these keys, None for a missing key. Raises WrongType."""
+    db, now_ms = context.db, context.now_ms
+    return [db.read_companion(key, SetValue, now_ms) for key in keys]
+
+
+def _intersection(sets: list[SetValue | None], count: int) -> Parts:
+    """The members that all sets have, in the order of the smallest set."""
     present = sorted([value for value in sets if value is not None], key=len)
     if len(present) < len(sets):
-        return []
-    first = present[0]
-    return [first, *[value for value in present if value is not first]]
+        return
+    first, cursor = present[0], 0
+    others = [value for value in present if value is not first]
+    while True:
+        members, cursor = first.part(cursor, count)
+        for other in others:
+            members = other.having(members)
+        yield members
+        if not cursor:
+            break
+        count = min(2 * count, STEP_COUNT)
 
 
-def _to_unite(sets: list[SetValue | None]) -> list[SetValue]:
-    """All sets that there are; the first one not again."""
-    present = [value for value in sets if value is not None]
-    return [*present[:1], *[value for value in present if value is not present[0]]]
+def _union(sets: list[SetValue | None], count: int) -> Parts:
+    """The members that any set has; those of several sets come several times."""
+    for value in sets:
+        if value is not None:
+            cursor = 0
+            while True:
+                members, cursor = value.part(cursor, count)
+                yield members
+                if not cursor:
+                    break
+                count = min(2 * count, STEP_COUNT)
 
 
-def _to_subtract(sets: list[SetValue | None]) -> list[SetValue]:
-    """The first set, and the others from the largest on."""
-    first, others = sets[0], sets[1:]
-    if first is None or first in others:
-        return []
-    return [first, *sorted([value for value in others if value is not None], key=len, reverse=True)]
+def _difference(sets: list[SetValue | None], count: int) -> Parts:
+    """The members of the first set that no other set has."""
+    first = sets[0]
+    if first is None or first in sets[1:]:
+        return
+    others = sorted([value for value in sets[1:] if value is not None], key=len, reverse=True)
+    cursor = 0
+    while True:
+        members, cursor = first.part(cursor, count)
+        for other in others:
+            members = other.lacking(members)
+        yield members
+        if not cursor:
+            break
+        count = min(2 * count, STEP_COUNT)
 
 
-def _common(members: list[bytes], others: list[SetValue]) -> list[bytes]:
-    """Those of the members that all sets have."""
-    for other in others:
-        members = other.having(members)
-    return members
-
-
-def _lacking(members: list[bytes], others: list[SetValue]) -> list[bytes]:
-    """Those of the members that no set has."""
-    for other in others:
-        members = other.lacking(members)
-    return members
-
-
-def _common_integers(first: PackedIntegers, others: list[PackedIntegers]) -> PackedIntegers:
-    return first.common(others)
-
-
-def _all_integers(first: PackedIntegers, others: list[PackedIntegers]) -> PackedIntegers:
-    return first.union(others)
-
-
-def _lacking_integers(first: PackedIntegers, others: list[PackedIntegers]) -> PackedIntegers:
-    return first.difference(others)
-
-
-INTERSECTION: Final = Operation(_to_intersect, _common_integers, _common)
-UNION: Final = Operation(_to_unite, _all_integers)
-DIFFERENCE: Final = Operation(_to_subtract, _lacking_integers, _lacking)
-
-
-def _chosen(context: Context, keys: list[bytes], operation: Operation) -> list[SetValue]:
-    """Of the sets at these keys those that decide. Raises WrongType."""
-    db, now_ms = context.db, context.now_ms
-    return operation.choose([db.read_companion(key, SetValue, now_ms) for key in keys])
-
-
-def _looked_at(chosen: list[SetValue], operation: Operation) -> int:
-    """How many members are looked at, in each of the other sets too."""
-    if operation.keep is not None:
-        return len(chosen[0]) if chosen else 0
+def _all_count(sets: list[SetValue | None]) -> int:
+    """What a union looks at."""
     count = 0
-    for value in chosen:
-        count += len(value)
+    for value in sets:
+        if value is not None:
+            count += len(value)
     return count
 
 
-def _integers_of(chosen: list[SetValue], operation: Operation) -> PackedIntegers | None:
-    """The result of intsets, whose order is ascending in Redis too; None if some are other sets."""
-    for value in chosen:
-        if value.encoding != INTSET:
-            return None
-    if not chosen:
+def _smallest_count(sets: list[SetValue | None]) -> int:
+    """What an intersection looks at, in each of the other sets too."""
+    count = _first_count(sets)
+    for value in sets:
+        size = 0 if value is None else len(value)
+        if size < count:
+            count = size
+    return count
+
+
+def _first_count(sets: list[SetValue | None]) -> int:
+    """What a difference looks at, in each of the other sets too."""
+    return 0 if sets[0] is None else len(sets[0])
+
+
+def _are_integers(sets: list[SetValue | None]) -> bool:
+    """Whether all sets are intsets: then Redis' order of a result is ascending."""
+    return all(value is None or value.encoding == INTSET for value in sets)
+
+
+def _common_integers(sets: list[SetValue | None]) -> PackedIntegers:
+    present = sorted([value for value in sets if value is not None], key=len)
+    if len(present) < len(sets):
         return PackedIntegers()
-    integers = [value.integers for value in chosen]
-    return operation.combine_integers(integers[0], integers[1:])
+    return present[0].integers.common([value.integers for value in present[1:]])
 
 
-def _parts(chosen: list[SetValue], operation: Operation, count: int = STEP_COUNT) -> Parts:
-    """Yield the members of the result. Those of a union that several sets have come several times.
-
-    So many members of a set are looked at for the first part, and up to STEP_COUNT for others.
-    """
-    keep, others = operation.keep, chosen[1:]
-    for value in chosen if keep is None else chosen[:1]:
-        cursor = 0
-        while True:
-            members, cursor = value.part(cursor, count)
-            yield members if keep is None else keep(members, others)
-            if not cursor:
-                break
-            count = min(2 * count, STEP_COUNT)
+def _all_integers(sets: list[SetValue | None]) -> PackedIntegers:
+    present = [value.integers for value in sets if value is not None]
+    return present[0].union(present[1:]) if present else PackedIntegers()
 
 
-def _at_once(chosen: list[SetValue], operation: Operation) -> list[bytes]:
-    """The members of the result."""
-    if operation.keep is not None:
-        return operation.keep(chosen[0].members(), chosen[1:]) if chosen else []
+def _integers_of_first(sets: list[SetValue | None]) -> PackedIntegers:
+    first = sets[0]
+    if first is None or first in sets[1:]:
+        return PackedIntegers()
+    return first.integers.difference([value.integers for value in sets[1:] if value is not None])
+
+
+INTERSECTION: Final = Operation(_intersection, _common_integers, _smallest_count)
+UNION: Final = Operation(_union, _all_integers, _all_count, may_repeat=True)
+DIFFERENCE: Final = Operation(_difference, _integers_of_first, _first_count)
+
+
+def _members(parts: Parts, *, may_repeat: bool) -> list[bytes]:
+    """The different members of all parts, in the order of their first arrival."""
     found: list[bytes] = []
-    for value in chosen:
-        found += value.members()
-    return found if len(chosen) == 1 else list(dict.fromkeys(found))
+    for part in parts:
+        found += part
+    return list(dict.fromkeys(found)) if may_repeat else found
 
 
-def _steps(context: Context, chosen: list[SetValue], operation: Operation) -> Steps:
-    """Like `_at_once`, a part at a time."""
+def _steps(context: Context, parts: Parts, *, may_repeat: bool) -> Steps:
+    """Like `_members`, a part at a time."""
     found: list[bytes] = []
-    if operation.keep is not None:
-        for part in _parts(chosen, operation):
+    if not may_repeat:
+        for part in parts:
             found += part
             yield
         return found
     # What has arrived; a table of Python would grow in one step.
     known = SetValue(context.limits)
     known.become_table()
-    for part in _parts(chosen, operation):
+    for part in parts:
         part = known.lacking(part)
         known.add_all(part)
         found += part
@@ -193,19 +196,19 @@ def _result(limits: Limits, parts: Parts) -> Steps:
 def _store(context: Context, argv: list[bytes], operation: Operation, event: Event) -> Reply:
     """Stores the result of sets under `argv[1]`. Returns its number of members; Blocked while they are combined."""
     db, key = context.db, argv[1]
-    chosen = _chosen(context, argv[2:], operation)
+    sets = _sets(context, argv[2:])
     result = SetValue(context.limits)
-    integers = _integers_of(chosen, operation)
-    if integers is not None:
-        result.take_integers(integers)
-    elif operation.keep is not None and len(chosen[0]) <= STEP_COUNT:
-        result.add_all(_at_once(chosen, operation))
-    else:
-        steps = _result(context.limits, _parts(chosen, operation))
-        made = carried_out(context, argv, _looked_at(chosen, operation), steps)
+    if _are_integers(sets):
+        result.take_integers(operation.combine_integers(sets))
+    elif _all_count(sets) > STEP_COUNT:
+        steps = _result(context.limits, operation.combine(sets, STEP_COUNT))
+        made = carried_out(context, argv, operation.measure(sets), steps)
         if is_awaited(made):
             return made
         result = made
+    else:
+        for part in operation.combine(sets, STEP_COUNT):
+            result.add_all(part)
     if not len(result):
         if db.delete(key, DEL):
             context.log_words(argv)
@@ -217,14 +220,16 @@ def _store(context: Context, argv: list[bytes], operation: Operation, event: Eve
 
 def _read(context: Context, argv: list[bytes], operation: Operation) -> Reply:
     """The members of a result; Blocked or POSTPONED while many are combined."""
-    chosen = _chosen(context, argv[1:], operation)
-    integers = _integers_of(chosen, operation)
-    if integers is not None:
-        return _integers(context, integers)
-    looked_at = _looked_at(chosen, operation)
-    if looked_at <= STEP_COUNT:
-        return SetReply(_at_once(chosen, operation))
-    found = carried_out(context, argv, looked_at, _steps(context, chosen, operation))
+    sets = _sets(context, argv[1:])
+    if not operation.measure(sets):
+        return SetReply([])
+    if _are_integers(sets):
+        return _integers(context, operation.combine_integers(sets))
+    parts = operation.combine(sets, STEP_COUNT)
+    if _all_count(sets) <= STEP_COUNT:
+        return SetReply(_members(parts, may_repeat=operation.may_repeat))
+    steps = _steps(context, parts, may_repeat=operation.may_repeat)
+    found = carried_out(context, argv, operation.measure(sets), steps)
     return found if is_awaited(found) else bulks_of(found, is_set=context.client.protocol == 3)
 
 
@@ -279,25 +284,19 @@ def _card(context: Context, argv: list[bytes], operation: Operation) -> Reply:
             raise syntax_error()
         index += 1
     limit = limit or INT64_MAX
-    chosen = _chosen(context, argv[2 : 2 + count], operation)
-    looked_at, keep = _looked_at(chosen, operation), operation.keep
-    if len(chosen) < 2:
-        return min(looked_at, limit)
-    if keep is None:
-        if any(len(value) >= limit for value in chosen):
-            return limit
-    else:
-        for indexes in samples(looked_at, limit):
-            if len(keep(chosen[0].at_each(indexes), chosen[1:])) >= limit:
-                return limit
-    integers = _integers_of(chosen, operation)
-    if integers is not None:
-        return min(len(integers), limit)
-    parts = _parts(chosen, operation, max(min(limit, STEP_COUNT), PART_COUNT_MIN))
+    sets = _sets(context, argv[2 : 2 + count])
+    if len(sets) == 1 or (operation is not DIFFERENCE and all(value is sets[0] for value in sets)):
+        return min(_first_count(sets), limit)
+    if operation is UNION and any(value is not None and len(value) >= limit for value in sets):
+        return limit
+    if _are_integers(sets):
+        return min(len(operation.combine_integers(sets)), limit)
+    parts = operation.combine(sets, max(min(limit, STEP_COUNT), PART_COUNT_MIN))
+    looked_at = operation.measure(sets)
     if looked_at >= LONG_COUNT:
-        steps = _different_count(context, parts, limit) if keep is None else _count(parts, limit)
+        steps = _different_count(context, parts, limit) if operation.may_repeat else _count(parts, limit)
         return carried_out(context, argv, looked_at, steps)
-    if keep is None:
+    if operation.may_repeat:
         found: set[bytes] = set()
         for part in parts:
             found.update(part)

@@ -11,14 +11,12 @@ from ...store.companions.sorted_set_value import SortedSetValue
 from ...store.errors import GenericError, WrongType, syntax_error
 from ...store.events import DEL, ZDIFFSTORE, ZINTERSTORE, ZUNIONSTORE, Event
 from ..core.numbers import INT64_MAX, integer, integer_between, parse_float
-from ..core.samples import samples
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.slices import LONG_COUNT, carried_out, is_awaited
 from .combining import (
     Parts,
     common_count,
-    common_members,
     difference_parts,
     intersection_parts,
     members_in_parts,
@@ -158,7 +156,9 @@ def _common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetVal
     """The number of members that all values have, at most `limit`."""
     found = 0
     for members in members_in_parts(smallest, limit):
-        found += len(common_members(members, others))
+        for other in others:
+            members = other.having(members)
+        found += len(members)
         if found >= limit:
             return limit
     return found
@@ -477,10 +477,6 @@ def zintercard(context: Context, argv: list[bytes]) -> Reply:
         return 0
     present.sort(key=len)
     smallest, others = present[0], present[1:]
-    limit = limit or INT64_MAX
-    for indexes in samples(len(smallest), limit):
-        if len(common_members(smallest.at_each(indexes), others)) >= limit:
-            return limit
     if len(smallest) >= LONG_COUNT:
-        return carried_out(context, argv, len(smallest), common_count(smallest, others, limit))
-    return _common_count(smallest, others, limit)
+        return carried_out(context, argv, len(smallest), common_count(smallest, others, limit or INT64_MAX))
+    return _common_count(smallest, others, limit or INT64_MAX)

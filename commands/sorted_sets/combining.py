@@ -104,19 +104,14 @@ def members_in_parts(value: SortedSetValue | SetValue, limit: int) -> Iterator[l
         stop, count = start, min(2 * count, MEMBERS_AT_ONCE)
 
 
-def common_members(members: list[bytes], others: list[SortedSetValue | SetValue]) -> list[bytes]:
-    """Those of the members that all values have."""
-    for other in others:
-        members = other.having(members)
-    return members
-
-
 def common_count(smallest: SortedSetValue | SetValue, others: list[SortedSetValue | SetValue], limit: int) -> Steps:
     """The number of members that all values have, at most `limit`."""
     found = looked_at = 0
     for members in members_in_parts(smallest, limit):
         looked_at += len(members)
-        found += len(common_members(members, others))
+        for other in others:
+            members = other.having(members)
+        found += len(members)
         if found >= limit:
             return limit
         if looked_at >= STEP_COUNT:
